@@ -22,7 +22,7 @@ from memoryhub.kernel.paging.eviction import eviction
 from memoryhub.kernel.paging.page_commands import BeginTurn, PinPage
 from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.tlb import Tlb
-from tests.oracles.paging import Bench, make, page, slot
+from tests.oracles.paging import Bench, build_page, build_slot, make
 
 ENTRIES, FRAMES, PACKED = 512, 500, 200
 LOOK_UPS, CHOICES = 40, 20
@@ -78,7 +78,7 @@ def _figure(question: str, taken: dict[str, Series], *, goal: float) -> Figure:
 def _entries() -> list[PageEntry]:
     bench = Bench(tlb_entries=ENTRIES)
     for number in range(ENTRIES):
-        make(bench, page(f"page-{number}", 1))
+        make(bench, build_page(f"page-{number}", 1))
     return bench.paging.tlb.list_oldest_first()
 
 
@@ -105,8 +105,8 @@ def _full() -> Bench:
         if number % 10 == 0:
             bench.do(BeginTurn())
         role = "user" if number % 5 == 0 else "tool"
-        bench.do(AppendSlots(slots=(slot(100, role),)))
-        make(bench, page(f"page-{number}", 100))
+        bench.do(AppendSlots(slots=(build_slot(100, role),)))
+        make(bench, build_page(f"page-{number}", 100))
         if number % 5 == 0:
             bench.do(PinPage(page_id=f"page-{number}"))
     assert len(bench.paging.frames) == FRAMES

@@ -49,10 +49,10 @@ from tests.harness.instances import (
     UNLIMITED,
     Instance,
     Server,
+    build_database_url,
     drop_model,
     model,
-    named,
-    prepared,
+    prepare_instance,
 )
 from tests.harness.instances import instance as fresh_instance
 from tests.oracles import kept
@@ -84,7 +84,7 @@ def pytest_collection_modifyitems(
     if on_postgresql:
         config.hook.pytest_deselected(items=[*filter(engines.sqlite_only, items)])
         items[:] = filterfalse(engines.sqlite_only, items)
-    listed = slow.names()
+    listed = slow.list_names()
     for item in items:
         if slow.name_of(item) in listed:
             item.add_marker("slow")
@@ -220,7 +220,7 @@ def django_db_keepdb(django_db_modify_db_settings: None) -> Iterator[bool]:
             shutil.copy(file, each["TEST"]["NAME"])
         yield True
         return
-    urls = [named(given.urls[0], each["TEST"]["NAME"]) for each in tests]
+    urls = [build_database_url(given.urls[0], each["TEST"]["NAME"]) for each in tests]
     for source, url in zip(given.urls, urls, strict=True):
         parts.copy(source, url)
     yield True
@@ -391,7 +391,7 @@ def instance(empty: Instance) -> Instance:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     """Yield an instance for all tests of a module, each with its own project."""
-    with prepared(tmp_path_factory.mktemp("shared") / "instance") as made:
+    with prepare_instance(tmp_path_factory.mktemp("shared") / "instance") as made:
         yield made
         made.managed("verify", "--all")
 

@@ -132,7 +132,7 @@ REACHING = {"db", "transactional_db", "instance", "empty", "shared", "pair"}
 def sqlite_only(item: pytest.Item) -> bool:
     """Tell whether a marker names no other engine."""
     fixtures = set(getattr(item, "fixturenames", ()))
-    if not within(item, FREE):
+    if not is_within(item, FREE):
         # SQLite's own promises are tried in the pass that runs on it.
         return "sqlite" in fixtures
     # Without either, pytest-django keeps it from every database.
@@ -143,15 +143,15 @@ def sqlite_only(item: pytest.Item) -> bool:
 
 def differ(item: pytest.Item) -> bool:
     """Tell whether engines differ in what a test tries."""
-    return within(item, DIFFER)
+    return is_within(item, DIFFER)
 
 
 def by_night(item: pytest.Item) -> bool:
     """Tell whether only `make nightly` runs a test on PostgreSQL."""
-    return within(item, BY_NIGHT)
+    return is_within(item, BY_NIGHT)
 
 
-def within(item: pytest.Item, places: Collection[str]) -> bool:
+def is_within(item: pytest.Item, places: Collection[str]) -> bool:
     """Tell whether a test stands in, or is, one of these files or folders."""
     place = item.path.relative_to(HERE).as_posix()
     if f"{place}::{getattr(item, 'originalname', item.name)}" in places:

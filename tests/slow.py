@@ -50,7 +50,7 @@ QUICK = (
 
 
 @cache
-def names() -> frozenset[str]:
+def list_names() -> frozenset[str]:
     """Return the functions of the list, as `folder/file.py::function`."""
     return frozenset(LIST.read_text(encoding="utf-8").split())
 

@@ -52,7 +52,7 @@ async def first_reply(
     return reply
 
 
-def headers(origin: str | None, host: str = "127.0.0.1:8000") -> list[Any]:
+def build_headers(origin: str | None, host: str = "127.0.0.1:8000") -> list[Any]:
     own = [] if origin is None else [(b"origin", origin.encode("latin-1"))]
     return [(b"host", host.encode()), *own]
 
@@ -83,7 +83,7 @@ def headers(origin: str | None, host: str = "127.0.0.1:8000") -> list[Any]:
 async def test_socket_origin_must_be_the_host(
     origin: str | None, host: str, let_in: bool
 ) -> None:
-    reply = await first_reply(OwnOrigin(greeter), headers=headers(origin, host))
+    reply = await first_reply(OwnOrigin(greeter), headers=build_headers(origin, host))
     assert reply["type"] == ("websocket.accept" if let_in else "websocket.close")
 
 
@@ -101,12 +101,12 @@ async def test_configured_origin_is_exact(
     settings: Settings, origin: str, let_in: bool
 ) -> None:
     settings.ORIGINS = ["https://memory.example.org"]
-    reply = await first_reply(OwnOrigin(greeter), headers=headers(origin))
+    reply = await first_reply(OwnOrigin(greeter), headers=build_headers(origin))
     assert reply["type"] == ("websocket.accept" if let_in else "websocket.close")
 
 
 async def test_scheme_is_https_behind_tls() -> None:
-    given = headers("https://127.0.0.1:8000")
+    given = build_headers("https://127.0.0.1:8000")
     reply = await first_reply(OwnOrigin(greeter), headers=given, scheme="wss")
     assert reply["type"] == "websocket.accept"
 
@@ -116,10 +116,10 @@ def test_host_with_an_underscore_is_served_alike(settings: Settings) -> None:
     settings.ALLOWED_HOSTS = ["my_hub", "localhost"]
     scope = {"type": "http", "method": "GET", "path": "/"}
     for host in ("my_hub:8000", "My_Hub", "localhost"):
-        asked = {**scope, "headers": headers(None, host)}
+        asked = {**scope, "headers": build_headers(None, host)}
         assert PageRequest(asked, BytesIO()).get_host() == host
         assert gate.is_own_host(host.encode())
-    foreign = {**scope, "headers": headers(None, "their_hub")}
+    foreign = {**scope, "headers": build_headers(None, "their_hub")}
     with pytest.raises(DisallowedHost):
         PageRequest(foreign, BytesIO()).get_host()
 
@@ -128,7 +128,7 @@ def test_host_with_an_underscore_is_served_alike(settings: Settings) -> None:
 @pytest.mark.parametrize("path", ["/ws/v1/agent", "/ws/v1/nothing"])
 async def test_agents_socket_may_have_any_origin(path: str, origin: str | None) -> None:
     reply = await first_reply(
-        SocketRouter(browsers=greeter), path, headers=headers(origin)
+        SocketRouter(browsers=greeter), path, headers=build_headers(origin)
     )
     assert reply["type"] == "websocket.accept"
 
@@ -139,7 +139,7 @@ async def test_unknown_path_is_4404(path: str) -> None:
     whole = {
         "type": "websocket",
         "path": path,
-        "headers": headers(OURS),
+        "headers": build_headers(OURS),
         "scheme": "ws",
         "query_string": b"",
     }

@@ -117,7 +117,7 @@ def graph() -> grimp.ImportGraph:
     )
 
 
-def kept(name: str, graph: grimp.ImportGraph) -> bool:
+def is_kept(name: str, graph: grimp.ImportGraph) -> bool:
     """Tell whether the contract holds in that graph, which stays unchanged."""
     contract = TYPES[CONTRACTS[name]["type"]](
         name, session_options=SESSION, contract_options=CONTRACTS[name]
@@ -140,7 +140,7 @@ def test_planted_import_breaks_the_contract(
     importer, imported = BREACHES[name]
     assert importer in graph.modules
     assert imported in graph.modules
-    assert kept(name, graph)
+    assert is_kept(name, graph)
     planted = deepcopy(graph)
     planted.add_import(importer=importer, imported=imported)
-    assert not kept(name, planted)
+    assert not is_kept(name, planted)

@@ -39,7 +39,7 @@ OURS = {distribution.NAME, distribution.CLIENT_NAME}
 LIKE_OURS = re.compile(r"(?<![\w./-])[\w-]*memory-?hub[\w-]*", re.IGNORECASE)
 
 
-def names(page: Path) -> str:
+def name_page(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
@@ -87,7 +87,7 @@ def test_readme_is_short() -> None:
     assert len(PAGES[0].read_bytes()) <= 12 * 1024
 
 
-@pytest.mark.parametrize("page", PAGES, ids=names)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     broken = []
     for link in links(page):
@@ -98,7 +98,7 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=names)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_every_path_that_is_named_is_there(page: Path) -> None:
     """The paths are those of sources between backticks."""
     named = PATH.findall(page.read_text(encoding="utf-8"))
@@ -115,7 +115,7 @@ def test_install_command_names_only_our_package() -> None:
     assert LIKE_OURS.findall(" memoryhub[tokens] openai") == ["memoryhub"]
     assert LIKE_OURS.findall(" ./memoryhub_client openai") == []
     found = {
-        (name, names(file))
+        (name, name_page(file))
         for file in files
         if file.suffix in suffixes and file.is_file() and file != Path(__file__)
         for command in INSTALL.findall(file.read_text(encoding="utf-8"))
@@ -137,17 +137,17 @@ def test_every_page_is_reached_from_the_readme() -> None:
 
 def links(page: Path) -> list[str]:
     """Return the links that stay in the repository."""
-    return [link for link in LINK.findall(prose(page)) if "://" not in link]
+    return [link for link in LINK.findall(read_prose(page)) if "://" not in link]
 
 
-def prose(page: Path) -> str:
+def read_prose(page: Path) -> str:
     """Return the page without its blocks of code."""
     return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
     """Return the names that headings are linked by, as the forges make them."""
-    headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", read_prose(page), flags=re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in plain}
 

@@ -70,14 +70,14 @@ def test_lock_was_made_from_pyproject() -> None:
     metadata = PACKAGES[PROJECT["project"]["name"]]["metadata"]
     extras = PROJECT["project"]["optional-dependencies"]
     dependencies = [*PROJECT["project"]["dependencies"], *chain(*extras.values())]
-    assert locked(metadata["requires-dist"]) == required(dependencies)
+    assert list_locked(metadata["requires-dist"]) == required(dependencies)
     groups = PROJECT["dependency-groups"]
     assert metadata["requires-dev"].keys() == groups.keys()
     for group, requirements in groups.items():
-        assert locked(metadata["requires-dev"][group]) == required(requirements)
+        assert list_locked(metadata["requires-dev"][group]) == required(requirements)
 
 
-def locked(entries: list[dict[str, Any]]) -> set[tuple[str, str]]:
+def list_locked(entries: list[dict[str, Any]]) -> set[tuple[str, str]]:
     return {
         (entry["name"], ",".join(sorted(entry["specifier"].split(","))))
         for entry in entries
@@ -199,7 +199,7 @@ def test_packed_vendored_file_unpacks_to_its_manifest_digest() -> None:
         assert hashlib.sha256(lzma.decompress(path.read_bytes())).hexdigest() == digest
 
 
-def sources() -> Iterator[Path]:
+def iter_sources() -> Iterator[Path]:
     """Yield templates, styles and scripts of our own."""
     for folder, pattern in (("templates", "*.html"), ("static", "*.*")):
         for path in sorted((ROOT / folder).rglob(pattern)):
@@ -209,7 +209,7 @@ def sources() -> Iterator[Path]:
 
 def test_no_page_loads_from_another_place() -> None:
     elsewhere = re.compile(r"https?://(?!www\.w3\.org/)|[\"'(=]//\w", re.IGNORECASE)
-    for path in sources():
+    for path in iter_sources():
         for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
             assert not elsewhere.search(line), f"{path.relative_to(ROOT)}:{number}"
 

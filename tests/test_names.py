@@ -29,6 +29,8 @@ PRODUCT = ("memoryhub", "inspector", "memoryhub_client")
 LONE = {*(ROOT / "tests/sources/lone_names.txt").read_text(encoding="utf-8").split()}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINING = (ast.Module, ast.ClassDef, *FUNCTIONS)
+#: Methods of tests that stand for those of a library.
+DEMANDED = {"tests/client/test_langgraph_store.py ReferenceStore.batch"}
 QUESTIONS = ("is_", "has_", "can_", "needs_", "should_")
 #: Docstrings, tests and commits begin with what they are about.
 OPENERS = {
@@ -57,7 +59,7 @@ def test_no_name_is_a_riddle() -> None:
     found = [
         f"{short(path)}:{line} {name}"
         for path in modules("memoryhub", "inspector")
-        for line, name in names(tree(path))
+        for line, name in iter_names(tree(path))
         if name.strip("_").lower() in RIDDLES
     ]
     assert found == []
@@ -76,7 +78,7 @@ def test_subject_is_it() -> None:
     assert found == {}
 
 
-def names(module: ast.Module) -> Iterator[tuple[int, str]]:
+def iter_names(module: ast.Module) -> Iterator[tuple[int, str]]:
     """The functions, classes, parameters and variables of a module, by line."""
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -92,7 +94,7 @@ def names(module: ast.Module) -> Iterator[tuple[int, str]]:
     ["def _told(): ...", "class Hers: ...", "lambda asked: 1", "for some in (): ..."],
 )
 def test_riddle_is_seen(line: str) -> None:
-    found = {name.strip("_").lower() for _, name in names(ast.parse(line))}
+    found = {name.strip("_").lower() for _, name in iter_names(ast.parse(line))}
     assert found & RIDDLES
 
 
@@ -164,8 +166,20 @@ def list_functions() -> list[Definition]:
     ]
 
 
+def list_helpers() -> list[Definition]:
+    """List the functions of tests but fixtures, properties and a library's names."""
+    return [
+        each
+        for each in iter_definitions("tests")
+        if each.kind in FUNCTIONS
+        and not re.search(r"fixture|property", each.decorators)
+        and each.place not in DEMANDED
+    ]
+
+
 def find_lone_names() -> list[str]:
-    return [each.place for each in list_functions() if each.own_name.strip("_") in LONE]
+    found = chain(list_functions(), list_helpers())
+    return [each.place for each in found if each.own_name.strip("_") in LONE]
 
 
 def find_unasked_truths() -> list[str]:

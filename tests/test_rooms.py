@@ -14,7 +14,7 @@ from memoryhub.api.errors import STATUS
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.registry import DECIDE, EVOLVE
 from memoryhub.kernel.state.bodies import EventBody
-from tests.sources.files import ROOT, calls, modules, short, tree
+from tests.sources.files import ROOT, iter_calls, modules, short, tree
 
 CODE = ("memoryhub", "inspector", "memoryhub_client", "benchmarks", "tools")
 FOLDERS = (*CODE, "tests")
@@ -46,7 +46,7 @@ def templates() -> list[Path]:
     return sorted((ROOT / "templates").rglob("*.html"))
 
 
-def lines(path: Path) -> int:
+def count_lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
@@ -54,7 +54,7 @@ def lines(path: Path) -> int:
 
 
 def test_no_module_is_longer_than_its_cap() -> None:
-    long = {short(path): lines(path) for path in modules(*FOLDERS)}
+    long = {short(path): count_lines(path) for path in modules(*FOLDERS)}
     assert {name: n for name, n in long.items() if n > MODULE_LINES} == {}
 
 
@@ -84,7 +84,11 @@ def test_no_page_and_no_partial_is_longer_than_its_cap() -> None:
         path: PARTIAL_LINES if path.name.startswith("_") else PAGE_LINES
         for path in templates()
     }
-    long = {short(path): lines(path) for path, cap in caps.items() if lines(path) > cap}
+    long = {
+        short(path): count_lines(path)
+        for path, cap in caps.items()
+        if count_lines(path) > cap
+    }
     assert long == {}
 
 
@@ -144,7 +148,7 @@ def test_kernel_asks_neither_clock_nor_chance_nor_the_world() -> None:
     wrong = [
         f"{short(path)}:{call.lineno} {ast.unparse(call.func)}"
         for path in kernel()
-        for call in calls(tree(path))
+        for call in iter_calls(tree(path))
         if impure(call.func)
     ]
     assert wrong == []

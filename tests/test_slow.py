@@ -15,7 +15,7 @@ RECORD = """<testsuites><testsuite>
 
 
 def test_list_names_tests_that_are_there() -> None:
-    for name in slow.names():
+    for name in slow.list_names():
         file, *_, function = name.split("::")
         text = (slow.HERE / file).read_text(encoding="utf-8")
         # Hypothesis names a machine's test case itself.

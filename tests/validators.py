@@ -171,7 +171,7 @@ def require_anthropic(request: Json) -> None:
     for message in request["messages"]:
         assert {*message} == {"role", "content"}
         assert message["role"] in ("user", "assistant")
-        blocks = _blocks(message["content"])
+        blocks = _list_blocks(message["content"])
         assert blocks, "nothing said"
         for block in blocks:
             _require_block(block, message["role"])
@@ -208,7 +208,7 @@ _SPOKEN = {
 }
 
 
-def _blocks(content: Any) -> list[Json]:
+def _list_blocks(content: Any) -> list[Json]:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
@@ -312,21 +312,21 @@ def _require_names(names: list[str]) -> None:
 
 def _require_texts(request: Json) -> None:
     """Require text without half characters: strict servers take only UTF-8."""
-    for text in texts(request, media=True):
+    for text in iter_texts(request, media=True):
         text.encode()
 
 
-def texts(value: Any, *, media: bool = False) -> Iterator[str]:
+def iter_texts(value: Any, *, media: bool = False) -> Iterator[str]:
     """Yield all strings of a request that are text; or those of media, too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for each in value:
-            yield from texts(each, media=media)
+            yield from iter_texts(each, media=media)
     elif isinstance(value, dict) and (media or value.get("type") not in _UNREAD):
         for name, each in value.items():
             if media or name not in _UNREAD_MEMBERS:
-                yield from texts(each, media=media)
+                yield from iter_texts(each, media=media)
 
 
 _UNREAD = {

@@ -29,7 +29,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def slot(**fields: object) -> dict[str, object]:
+def build_message(**fields: object) -> dict[str, object]:
     """Build a valid message with these changes."""
     return {
         "from": "user",
@@ -42,7 +42,7 @@ def slot(**fields: object) -> dict[str, object]:
 
 def raw(content: str) -> bytes:
     """Build a message whose content is this JSON text, sent unchanged."""
-    head = json.dumps({**slot(), "content": None}).replace("null}", "")
+    head = json.dumps({**build_message(), "content": None}).replace("null}", "")
     return head.encode() + content.encode("utf-8", "surrogatepass") + b"}"
 
 
@@ -58,7 +58,7 @@ def _nested(depth: int, opening: str, closing: str, inner: str = "1") -> bytes:
     return raw(opening * (depth - 1) + inner + closing * (depth - 1))
 
 
-_TEXT = json.dumps(slot())
+_TEXT = json.dumps(build_message())
 
 BYTES = [
     *_cases("1", 400, "empty_body", b""),
@@ -137,7 +137,7 @@ BYTES = [
             row=f"18.{encoding}",
             status=415,
             code="content_encoding",
-            body=slot(),
+            body=build_message(),
             headers=(("content-encoding", encoding),),
         )
         for encoding in ("gzip", "br", "deflate, identity")
@@ -188,24 +188,24 @@ VALUES = [
         "28",
         422,
         "integer_range",
-        slot(tokens=2**63),
-        slot(agent_at=-(2**63)),
+        build_message(tokens=2**63),
+        build_message(agent_at=-(2**63)),
         _TEXT.replace('"user"', str(2**64)).encode(),
     ),
     *_cases(
         "30",
         422,
         "type",
-        *(slot(tokens=value) for value in (True, 1.0, "1", "1_000", " 1 ")),
+        *(build_message(tokens=value) for value in (True, 1.0, "1", "1_000", " 1 ")),
     ),
-    *_cases("31", 422, "type", slot(tokens=1.5), slot(tokens="٣")),
-    *_cases("33", 422, "type", *(slot(**{name: None}) for name in _FIELDS)),
+    *_cases("31", 422, "type", build_message(tokens=1.5), build_message(tokens="٣")),
+    *_cases("33", 422, "type", *(build_message(**{name: None}) for name in _FIELDS)),
     *_cases(
         "33m",
         422,
         "missing",
         *(
-            {key: value for key, value in slot().items() if key != name}
+            {key: value for key, value in build_message().items() if key != name}
             for name in (*_FIELDS, "content")
         ),
     ),
@@ -213,22 +213,25 @@ VALUES = [
         "34",
         422,
         "extra_field",
-        slot(**{CANARY: 1}),
-        slot(contents=1),
-        slot(handler={CANARY: 1}),
+        build_message(**{CANARY: 1}),
+        build_message(contents=1),
+        build_message(handler={CANARY: 1}),
     ),
     *_cases(
         "35",
         422,
         "extra_field",
-        *(slot(**{n: 1}) for n in ("index", "at", "seq", "updated_at", "chain")),
+        *(
+            build_message(**{n: 1})
+            for n in ("index", "at", "seq", "updated_at", "chain")
+        ),
     ),
     *_cases(
         "44",
         422,
         "time",
         *(
-            slot(agent_at=value)
+            build_message(agent_at=value)
             for value in (
                 "2026-01-01T00:00:00",
                 "2026-01-01",
@@ -246,7 +249,7 @@ VALUES = [
         422,
         "time_range",
         *(
-            slot(agent_at=value)
+            build_message(agent_at=value)
             for value in (
                 "0001-01-01T00:00:00+14:00",
                 "9999-12-31T23:59:59-14:00",
@@ -256,10 +259,16 @@ VALUES = [
             )
         ),
     ),
-    *_cases("handler", 422, "value", slot(handler={"is_self_call": True})),
-    *_cases("handler-text", 422, "value", slot(handler={"todo_nudge": "é" * 8_193})),
-    *_cases("role", 422, "value", slot(role="robot"), slot(role=CANARY)),
-    *_cases("tokens", 422, "value", slot(tokens=-1), slot(tokens=2**31)),
+    *_cases("handler", 422, "value", build_message(handler={"is_self_call": True})),
+    *_cases(
+        "handler-text", 422, "value", build_message(handler={"todo_nudge": "é" * 8_193})
+    ),
+    *_cases(
+        "role", 422, "value", build_message(role="robot"), build_message(role=CANARY)
+    ),
+    *_cases(
+        "tokens", 422, "value", build_message(tokens=-1), build_message(tokens=2**31)
+    ),
 ]
 
 BAD_NAMES = (
@@ -275,14 +284,22 @@ BAD_NAMES = (
 _NO_TEXTS: tuple[object, ...] = (7, True, ["a"], {})
 
 NAMES = [
-    *_cases("47-55", 422, "name", *(slot(**{"from": name}) for name in BAD_NAMES)),
-    *_cases("48", 413, "body_too_large", slot(**{"from": "x" * 1_100_000})),
-    *_cases("58", 422, "type", *(slot(to=value) for value in _NO_TEXTS)),
+    *_cases(
+        "47-55", 422, "name", *(build_message(**{"from": name}) for name in BAD_NAMES)
+    ),
+    *_cases("48", 413, "body_too_large", build_message(**{"from": "x" * 1_100_000})),
+    *_cases("58", 422, "type", *(build_message(to=value) for value in _NO_TEXTS)),
     *_cases(
         "60",
         422,
         "type_not_qualified",
-        *(slot(type=kind) for kind in ("Greeting", ".a", "a.", "a..b", ".")),
+        *(build_message(type=kind) for kind in ("Greeting", ".a", "a.", "a..b", ".")),
     ),
-    *_cases("60n", 422, "name", slot(type="a b.c"), slot(type=f"a.{_LONG}")),
+    *_cases(
+        "60n",
+        422,
+        "name",
+        build_message(type="a b.c"),
+        build_message(type=f"a.{_LONG}"),
+    ),
 ]

@@ -19,7 +19,7 @@ def _set(row: str, code: str, status: int = 422, **fields: object) -> Case:
     )
 
 
-def _batch(row: str, items: object, code: str, status: int = 422) -> Case:
+def _build_batch_case(row: str, items: object, code: str, status: int = 422) -> Case:
     return asked(row, "POST /keys:batch", {"items": items}, code, status)
 
 
@@ -141,25 +141,35 @@ _KEYS = [
 
 _ONE = {"op": "set", "key": "a", "value": 1}
 _BATCHES = [
-    _batch("87.none", [], "batch_size"),
-    _batch("87.many", [{**_ONE, "key": f"k{n}"} for n in range(201)], "batch_size"),
-    _batch("87.twice", [_ONE, {"op": "delete", "key": "a"}], "value"),
-    _batch("87.bad", [_ONE, {**_ONE, "key": "b", "ttl_seconds": 0}], "value"),
-    _batch("87.reserved", [_ONE, {**_ONE, "key": "_b"}], "reserved_key"),
-    _batch("87.value", [{"op": "set", "key": "a"}], "missing"),
-    _batch("87.key", [{"op": "set", "value": 1}], "missing"),
-    _batch("87.op", [{**_ONE, "op": CANARY}], "value"),
-    _batch("87.no-op", [{"key": "a", "value": 1}], "missing"),
-    _batch("87.delete", [{**_ONE, "op": "delete"}], "extra_field"),
-    _batch("87.timed", [{"op": "delete", "key": "a", "ttl_seconds": 1}], "extra_field"),
-    _batch("87.two", [{**_ONE, "if_match": 1, "if_none_match": "*"}], "value"),
-    _batch("87.match", [{**_ONE, "if_match": "1"}], "type"),
-    _batch("87.match.bool", [{**_ONE, "if_match": True}], "type"),
-    _batch("87.none-match", [{**_ONE, "if_none_match": "a"}], "value"),
-    _batch("87.item", [7], "type"),
-    _batch("87.items", {}, "type"),
-    _batch("87.expiry", [_ONE, {**_ONE, "key": "b", "expires_at": "x"}], "time"),
-    _batch(
+    _build_batch_case("87.none", [], "batch_size"),
+    _build_batch_case(
+        "87.many", [{**_ONE, "key": f"k{n}"} for n in range(201)], "batch_size"
+    ),
+    _build_batch_case("87.twice", [_ONE, {"op": "delete", "key": "a"}], "value"),
+    _build_batch_case(
+        "87.bad", [_ONE, {**_ONE, "key": "b", "ttl_seconds": 0}], "value"
+    ),
+    _build_batch_case("87.reserved", [_ONE, {**_ONE, "key": "_b"}], "reserved_key"),
+    _build_batch_case("87.value", [{"op": "set", "key": "a"}], "missing"),
+    _build_batch_case("87.key", [{"op": "set", "value": 1}], "missing"),
+    _build_batch_case("87.op", [{**_ONE, "op": CANARY}], "value"),
+    _build_batch_case("87.no-op", [{"key": "a", "value": 1}], "missing"),
+    _build_batch_case("87.delete", [{**_ONE, "op": "delete"}], "extra_field"),
+    _build_batch_case(
+        "87.timed", [{"op": "delete", "key": "a", "ttl_seconds": 1}], "extra_field"
+    ),
+    _build_batch_case(
+        "87.two", [{**_ONE, "if_match": 1, "if_none_match": "*"}], "value"
+    ),
+    _build_batch_case("87.match", [{**_ONE, "if_match": "1"}], "type"),
+    _build_batch_case("87.match.bool", [{**_ONE, "if_match": True}], "type"),
+    _build_batch_case("87.none-match", [{**_ONE, "if_none_match": "a"}], "value"),
+    _build_batch_case("87.item", [7], "type"),
+    _build_batch_case("87.items", {}, "type"),
+    _build_batch_case(
+        "87.expiry", [_ONE, {**_ONE, "key": "b", "expires_at": "x"}], "time"
+    ),
+    _build_batch_case(
         "87.past",
         [_ONE, {**_ONE, "key": "b", "expires_at": "2020-01-01T00:00:00Z"}],
         "expiry_in_past",

@@ -19,7 +19,7 @@ def _post(row: str, code: str, **fields: Any) -> Case:
     return Case(row=row, target=target, body=body, status=422, code=code)
 
 
-def _line(row: str, code: str, **fields: object) -> Case:
+def _build_line_case(row: str, code: str, **fields: object) -> Case:
     return _post(row, code, lines=[_LINE, {**_LINE, **fields}])
 
 
@@ -37,13 +37,13 @@ OBSERVATIONS = [
     _post("115.none", "value", lines=[]),
     _post("115.many", "value", lines=[_LINE] * 501),
     _post("115.more", "value", lines=[_LINE] * 2_001),
-    _line("115.long", "value", text="x" * 10_001),
-    _line("115.empty", "value", text=""),
-    _line("115.unseen", "value", text="\u200b \ufeff\u2060"),
-    _line("115.blank", "value", text=" \n\u2028 "),
-    _line("115.mark", "value", mark=CANARY),
+    _build_line_case("115.long", "value", text="x" * 10_001),
+    _build_line_case("115.empty", "value", text=""),
+    _build_line_case("115.unseen", "value", text="\u200b \ufeff\u2060"),
+    _build_line_case("115.blank", "value", text=" \n\u2028 "),
+    _build_line_case("115.mark", "value", mark=CANARY),
     *(
-        _line(f"115.slots.{n}", code, slots=slots)
+        _build_line_case(f"115.slots.{n}", code, slots=slots)
         for n, (slots, code) in enumerate(
             (
                 ([], "value"),
@@ -65,11 +65,11 @@ OBSERVATIONS = [
         for n, value in enumerate((True, 1.0, "1", None))
     ),
     *(_post(f"33.{name}", "missing", **{name: ...}) for name in _WHOLE),
-    _line("24.text", "nul", text="x\0"),
+    _build_line_case("24.text", "nul", text="x\0"),
     _post("34.field", "extra_field", tokens=1),
-    _line("34.line", "extra_field", seq=1),
-    _line("44.naive", "time", at="2026-03-01T09:30:00"),
-    _line("45.early", "time_range", at="1969-12-31T00:00:00Z"),
+    _build_line_case("34.line", "extra_field", seq=1),
+    _build_line_case("44.naive", "time", at="2026-03-01T09:30:00"),
+    _build_line_case("45.early", "time_range", at="1969-12-31T00:00:00Z"),
     *(
         Case(
             row=f"34.{verb}",

@@ -12,12 +12,14 @@ def _post(row: str, path: str, body: object, code: str, status: int = 422) -> Ca
     return Case(row=row, target=T + path, body=body, status=status, code=code)
 
 
-def _page(row: str, code: str, status: int = 422, **fields: object) -> Case:
+def _build_page_case(row: str, code: str, status: int = 422, **fields: object) -> Case:
     return _post(row, "/pages", {**PAGE, **fields}, code, status)
 
 
-def _content(row: str, modality: str, content: object) -> Case:
-    return _page(f"content.{row}", "value", modality=modality, content=content)
+def _build_content_case(row: str, modality: str, content: object) -> Case:
+    return _build_page_case(
+        f"content.{row}", "value", modality=modality, content=content
+    )
 
 
 def _config(row: str, config: dict[str, object], code: str = "value") -> Case:
@@ -56,7 +58,7 @@ _FAULTS = [
 
 _IDS = [
     *(
-        _page(f"112.{page_id}", "reserved_id", page_id=page_id)
+        _build_page_case(f"112.{page_id}", "reserved_id", page_id=page_id)
         for page_id in ("slot-0", "slot-", "obs-1", "ref-7", "system-prompt")
     ),
     *(
@@ -85,9 +87,9 @@ _IDS = [
         status=409,
         code="derived_page",
     ),
-    _page("112.many", "value", provenance=["slot-0"] * 65),
-    _page("112.itself", "unknown_page", page_id="a", provenance=["a"]),
-    _page("112.foreign", "unknown_page", provenance=["elsewhere"]),
+    _build_page_case("112.many", "value", provenance=["slot-0"] * 65),
+    _build_page_case("112.itself", "unknown_page", page_id="a", provenance=["a"]),
+    _build_page_case("112.foreign", "unknown_page", provenance=["elsewhere"]),
     *(
         Case(
             row=f"112.put.{row}",
@@ -103,7 +105,7 @@ _IDS = [
             ("foreign", ["elsewhere"], "unknown_page"),
         )
     ),
-    _page("112.name", "name", page_id=f"{CANARY} x"),
+    _build_page_case("112.name", "name", page_id=f"{CANARY} x"),
     _post(
         "112.batch",
         "/pages:batch",
@@ -121,21 +123,21 @@ _IDS = [
 ]
 
 _FIELDS = [
-    _page("type", "value", type=CANARY),
-    _page("modality", "value", modality=CANARY),
-    _page("importance", "value", importance=1.1),
-    _page("importance.minus", "value", importance=-0.1),
-    _page("importance.text", "type", importance="1"),
-    _page("32.nan", "type", importance="NaN"),
-    _page("32.infinity", "type", importance="Infinity"),
-    _page("hint", "value", hint="x" * 1_025),
-    _page("meta", "value", meta={"note": "x" * 17_000}),
-    _page("meta.size", "value", meta={"dimensions": [1]}),
-    _page("meta.mime", "value", meta={"mime_type": 7}),
-    _page("tokens", "value", tokens=-1),
-    _page("map", "type", map=1),
-    _page("by", "value", by="system"),
-    _page("extra", "extra_field", **{CANARY: 1}),
+    _build_page_case("type", "value", type=CANARY),
+    _build_page_case("modality", "value", modality=CANARY),
+    _build_page_case("importance", "value", importance=1.1),
+    _build_page_case("importance.minus", "value", importance=-0.1),
+    _build_page_case("importance.text", "type", importance="1"),
+    _build_page_case("32.nan", "type", importance="NaN"),
+    _build_page_case("32.infinity", "type", importance="Infinity"),
+    _build_page_case("hint", "value", hint="x" * 1_025),
+    _build_page_case("meta", "value", meta={"note": "x" * 17_000}),
+    _build_page_case("meta.size", "value", meta={"dimensions": [1]}),
+    _build_page_case("meta.mime", "value", meta={"mime_type": 7}),
+    _build_page_case("tokens", "value", tokens=-1),
+    _build_page_case("map", "type", map=1),
+    _build_page_case("by", "value", by="system"),
+    _build_page_case("extra", "extra_field", **{CANARY: 1}),
     Case(
         row="tokens.alone",
         method="PATCH",
@@ -144,20 +146,22 @@ _FIELDS = [
         status=422,
         code="value",
     ),
-    _content("text", "text", {"caption": "x"}),
-    _content("text.type", "text", {"text": 7}),
-    _content("text.more", "text", {"text": "x", "note": "y"}),
-    _content("image.empty", "image", {}),
-    _content("image.base64", "image", {"base64": "###"}),
-    _content("image.embedding", "image", {"caption": "x", "embedding": [0.1] * 4_097}),
-    _content("image.alone", "image", {"embedding": [0.1]}),
-    _content("audio", "audio", {"duration_seconds": -1}),
-    _content("audio.stamp", "audio", {"timestamps": [{"text": "x"}]}),
-    _content("video", "video", {"scenes": [{"caption": "x"}]}),
-    _content("structured", "structured", {}),
-    _content("structured.name", "structured", {"data": 1, "schema_name": 7}),
-    _page("content.list", "type", content=[1]),
-    _page("content.none", "type", content=None),
+    _build_content_case("text", "text", {"caption": "x"}),
+    _build_content_case("text.type", "text", {"text": 7}),
+    _build_content_case("text.more", "text", {"text": "x", "note": "y"}),
+    _build_content_case("image.empty", "image", {}),
+    _build_content_case("image.base64", "image", {"base64": "###"}),
+    _build_content_case(
+        "image.embedding", "image", {"caption": "x", "embedding": [0.1] * 4_097}
+    ),
+    _build_content_case("image.alone", "image", {"embedding": [0.1]}),
+    _build_content_case("audio", "audio", {"duration_seconds": -1}),
+    _build_content_case("audio.stamp", "audio", {"timestamps": [{"text": "x"}]}),
+    _build_content_case("video", "video", {"scenes": [{"caption": "x"}]}),
+    _build_content_case("structured", "structured", {}),
+    _build_content_case("structured.name", "structured", {"data": 1, "schema_name": 7}),
+    _build_page_case("content.list", "type", content=[1]),
+    _build_page_case("content.none", "type", content=None),
     _post(
         "content.missing", "/pages", {"type": "claim", "modality": "text"}, "missing"
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.api.bad_bodies import CANARY, Case, slot
+from tests.api.bad_bodies import CANARY, Case, build_message
 
 #: Paths that uvicorn would hand on, each of which must end in a refusal.
 _PATHS: list[tuple[str | bytes, int, str]] = [
@@ -178,7 +178,7 @@ REQUESTS = [
     *(
         Case(
             row=f"81.{n}",
-            body=slot(),
+            body=build_message(),
             headers=(("if-match", value),),
             status=400,
             code="bad_precondition",
@@ -187,11 +187,17 @@ REQUESTS = [
             ("*", '"x"', 'W/"1"', "abc", "-1", "1, 2", "", "01", "9" * 19)
         )
     ),
-    Case(row="82", body=slot(), headers=(("if-match", "1"),), status=409, code="stale"),
+    Case(
+        row="82",
+        body=build_message(),
+        headers=(("if-match", "1"),),
+        status=409,
+        code="stale",
+    ),
     *(
         Case(
             row=f"83.{n}",
-            body=slot(),
+            body=build_message(),
             headers=(("idempotency-key", value),),
             status=422,
             code="idempotency_key",
@@ -209,8 +215,11 @@ REQUESTS = [
         for n, (items, code) in enumerate(
             [
                 ([], "batch_size"),
-                ([slot()] * 201, "batch_size"),
-                ([slot()] * 199 + [slot(type="bare")], "type_not_qualified"),
+                ([build_message()] * 201, "batch_size"),
+                (
+                    [build_message()] * 199 + [build_message(type="bare")],
+                    "type_not_qualified",
+                ),
                 ("x", "type"),
                 ([1], "type"),
             ]
@@ -233,7 +242,7 @@ REQUESTS = [
 ]
 
 
-def _thread(row: str, code: str, body: object, *, status: int = 422) -> Case:
+def _build_thread_case(row: str, code: str, body: object, *, status: int = 422) -> Case:
     return Case(
         row=row,
         method="PUT",
@@ -252,25 +261,27 @@ def _fork(row: str, code: str, body: object, *, status: int = 422) -> Case:
 
 THREADS = [
     *(
-        _thread(f"99.{name}.{value}", "value", {"config": {name: value}})
+        _build_thread_case(f"99.{name}.{value}", "value", {"config": {name: value}})
         for name in ("max_slots", "retention_idle_days")
         for value in (0, -1, 10**9)
     ),
-    _thread("30", "type", {"config": {"max_slots": "5"}}),
-    _thread("30b", "type", {"config": {"max_slots": True}}),
-    _thread("30f", "type", {"config": {"max_slots": 5.0}}),
-    _thread("34", "extra_field", {"config": {CANARY: 1}}),
-    _thread("34s", "extra_field", {"scope": {CANARY: "x"}}),
-    _thread("34t", "extra_field", {CANARY: "x"}),
-    _thread("51", "name", {"scope": {"session": "a b"}}),
-    _thread("labels-name", "name", {"labels": {f"{CANARY} x": 1}}),
-    _thread("labels-value", "name", {"labels": {"a": f"{CANARY} x"}}),
-    _thread("labels-type", "type", {"labels": {"a": [CANARY]}}),
-    _thread("labels-null", "type", {"labels": {"a": None}}),
-    _thread("labels-many", "value", {"labels": {f"n{n}": n for n in range(17)}}),
-    _thread("user-empty", "value", {"user_id": ""}),
-    _thread("user-long", "value", {"user_id": "x" * 257}),
-    _thread("user-type", "type", {"user_id": 7}),
+    _build_thread_case("30", "type", {"config": {"max_slots": "5"}}),
+    _build_thread_case("30b", "type", {"config": {"max_slots": True}}),
+    _build_thread_case("30f", "type", {"config": {"max_slots": 5.0}}),
+    _build_thread_case("34", "extra_field", {"config": {CANARY: 1}}),
+    _build_thread_case("34s", "extra_field", {"scope": {CANARY: "x"}}),
+    _build_thread_case("34t", "extra_field", {CANARY: "x"}),
+    _build_thread_case("51", "name", {"scope": {"session": "a b"}}),
+    _build_thread_case("labels-name", "name", {"labels": {f"{CANARY} x": 1}}),
+    _build_thread_case("labels-value", "name", {"labels": {"a": f"{CANARY} x"}}),
+    _build_thread_case("labels-type", "type", {"labels": {"a": [CANARY]}}),
+    _build_thread_case("labels-null", "type", {"labels": {"a": None}}),
+    _build_thread_case(
+        "labels-many", "value", {"labels": {f"n{n}": n for n in range(17)}}
+    ),
+    _build_thread_case("user-empty", "value", {"user_id": ""}),
+    _build_thread_case("user-long", "value", {"user_id": "x" * 257}),
+    _build_thread_case("user-type", "type", {"user_id": 7}),
     _fork("98.head", "beyond_head", {"thread": "f", "seq": 99}),
     _fork("98.turn", "beyond_head", {"thread": "f", "turn": 99}),
     _fork("98.two", "value", {"thread": "f", "seq": 1, "turn": 0}),

@@ -82,7 +82,7 @@ class Client:
             raw = orjson.dumps(body)
         if body is not None and not any(n == "content-type" for n, _ in listed):
             listed.append(JSON)
-        scope = self._scope(method, target, listed, host)
+        scope = self._build_scope(method, target, listed, host)
         started: dict[str, Any] = {}
         parts: list[bytes] = []
         waiting = list(chunks) if chunks is not None else [raw]
@@ -111,7 +111,7 @@ class Client:
             for alias, connection in self.connections.items():
                 connections[alias] = connection
 
-    def _scope(
+    def _build_scope(
         self,
         method: str,
         target: str | bytes,
@@ -172,7 +172,7 @@ class Client:
 
         With `room` it takes no more than so many messages ahead of its reader.
         """
-        scope = self._scope(
+        scope = self._build_scope(
             "GET", target, [("accept", "text/event-stream"), *headers], ("localhost",)
         )
         sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue(room)

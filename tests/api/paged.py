@@ -20,6 +20,6 @@ async def act(api: Client, page_id: str, verb: str, **fields: Any) -> Answer:
     return await api.post(f"{T}/pages/{page_id}/{verb}", fields)
 
 
-async def ids(api: Client, query: str = "") -> list[str]:
+async def list_ids(api: Client, query: str = "") -> list[str]:
     items = (await api.get(f"{T}/pages{query}")).json["items"]
     return [item["page_id"] for item in items]

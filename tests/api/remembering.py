@@ -57,7 +57,7 @@ async def delete(api: Client, path: str, **options: Any) -> Answer:
     return await api.send("DELETE", T + path, **options)
 
 
-async def names(api: Client, query: str = "", *, thread: str = T) -> list[str]:
+async def list_names(api: Client, query: str = "", *, thread: str = T) -> list[str]:
     """Return the names of the keys in a list, in order, through all parts."""
     return [item["key"] for item in await items(api, "/keys", query, thread=thread)]
 

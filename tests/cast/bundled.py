@@ -38,7 +38,7 @@ SMALL: dict[str, Any] = {"budget_tokens": 2_400, "reserved_tokens": 800}
 WORDS = "Fares of class Q can be changed once. " * 30
 
 
-def live(agent: Agent, user_id: str = "ann", *, prefix: str = "") -> None:
+def live_in_threads(agent: Agent, user_id: str = "ann", *, prefix: str = "") -> None:
     """Live in threads: messages, pages, turns, all memory, two generations of forks.
 
     Every part of a bundle is there at least once, except erased records.
@@ -78,7 +78,7 @@ def export(subject: Subject) -> bytes:
     return b"".join(exports.begin_export(subject, actor="command").stream())
 
 
-def opened(data: bytes) -> ZipFile:
+def open_bundle(data: bytes) -> ZipFile:
     return ZipFile(io.BytesIO(data))
 
 
@@ -92,7 +92,7 @@ def manifest(bundle: ZipFile) -> dict[str, Any]:
     return told
 
 
-def records(bundle: ZipFile, path: str) -> list[dict[str, Any]]:
+def list_records(bundle: ZipFile, path: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in bundle.read(path).splitlines()]
 
 
@@ -110,11 +110,11 @@ def comparable(bundle: ZipFile) -> dict[str, Any]:
     for file in told["files"]:
         if file["path"].endswith(".jsonl") and file["path"] != "access.jsonl":
             texts[file["path"]] = [
-                _plain(line, renamed) for line in records(bundle, file["path"])
+                _to_plain(line, renamed) for line in list_records(bundle, file["path"])
             ]
         elif file["path"].startswith("schemas/"):
             texts[file["path"]] = bundle.read(file["path"])
-    texts["cut"] = [_plain(each, renamed) for each in told["cut"]]
+    texts["cut"] = [_to_plain(each, renamed) for each in told["cut"]]
     texts["user_id"], texts["erased"] = told["subject"]["user_id"], told["erased"]
     return texts
 
@@ -123,18 +123,18 @@ def comparable(bundle: ZipFile) -> dict[str, Any]:
 _OWN = {"chain", "head_hash", "parent_chain", "origin"}
 
 
-def _plain(value: Any, renamed: Mapping[str, str]) -> Any:
+def _to_plain(value: Any, renamed: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {k: _plain(v, renamed) for k, v in value.items() if k not in _OWN}
+        return {k: _to_plain(v, renamed) for k, v in value.items() if k not in _OWN}
     if isinstance(value, list):
-        return [_plain(each, renamed) for each in value]
+        return [_to_plain(each, renamed) for each in value]
     return renamed.get(value, value) if isinstance(value, str) else value
 
 
 def repacked(data: bytes, change: Mapping[str, bytes | None]) -> bytes:
     """Return the bundle with some files replaced, added or left out (None)."""
     out = io.BytesIO()
-    with opened(data) as old, ZipFile(out, "w", ZIP_DEFLATED) as new:
+    with open_bundle(data) as old, ZipFile(out, "w", ZIP_DEFLATED) as new:
         files = {name: old.read(name) for name in old.namelist()}
         for name, text in {**files, **change}.items():
             if text is not None:
@@ -142,9 +142,9 @@ def repacked(data: bytes, change: Mapping[str, bytes | None]) -> bytes:
     return out.getvalue()
 
 
-def signed(data: bytes, edit: Callable[[dict[str, Any]], None]) -> bytes:
+def sign_bundle(data: bytes, edit: Callable[[dict[str, Any]], None]) -> bytes:
     """Return the bundle with another manifest, signed by this instance all the same."""
-    with opened(data) as bundle:
+    with open_bundle(data) as bundle:
         told = manifest(bundle)
     edit(told)
     signer = signing.get_signer()
@@ -156,7 +156,7 @@ def signed(data: bytes, edit: Callable[[dict[str, Any]], None]) -> bytes:
 
 def rewritten(data: bytes, edit: Callable[[list[bytes]], None]) -> bytes:
     """Return the bundle with other lines of events, counted and signed as if right."""
-    with opened(data) as bundle:
+    with open_bundle(data) as bundle:
         lines = bundle.read("events.jsonl").splitlines(keepends=True)
     edit(lines)
     text = b"".join(lines)
@@ -166,7 +166,7 @@ def rewritten(data: bytes, edit: Callable[[list[bytes]], None]) -> bytes:
         file |= {"bytes": len(text), "records": len(lines)}
         file["sha256"] = hashlib.sha256(text).hexdigest()
 
-    return signed(repacked(data, {"events.jsonl": text}), tell)
+    return sign_bundle(repacked(data, {"events.jsonl": text}), tell)
 
 
 def take(data: bytes | Path, project: Project, **options: Any) -> ImportedBundle:

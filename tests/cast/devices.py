@@ -54,7 +54,7 @@ class Device:
             }
         )
         made = AttestedCredentialData.create(bytes(16), self.id, public)
-        data = self._data(options["rp"]["id"], FLAG.AT, made)
+        data = self._build_data(options["rp"]["id"], FLAG.AT, made)
         attested = AttestationObject.create("none", data, {})
         return self._answer(client, attestationObject=attested)
 
@@ -63,7 +63,7 @@ class Device:
         client = self._client("webauthn.get", options, wrong)
         if self.signed is not None:
             self.signed += 1
-        data = self._data(options["rpId"])
+        data = self._build_data(options["rpId"])
         signed = data + hashlib.sha256(client).digest()
         signature = self.key.sign(signed, ec.ECDSA(hashes.SHA256()))
         handle = {"userHandle": self.user_handle} if self.user_handle else {}
@@ -77,7 +77,9 @@ class Device:
         said = {"origin": self.origin, "challenge": options["challenge"], **wrong}
         return CollectedClientData.create(type=said.pop("type", kind), **said)
 
-    def _data(self, host: str, flag: int = 0, made: bytes = b"") -> AuthenticatorData:
+    def _build_data(
+        self, host: str, flag: int = 0, made: bytes = b""
+    ) -> AuthenticatorData:
         flags = FLAG.UP | flag | (FLAG.UV if self.verifies else 0)
         digest = hashlib.sha256(host.encode()).digest()
         parts = digest, FLAG(flags), self.signed or 0, made

@@ -41,7 +41,7 @@ def erasure_of(thread: Thread, scope: str = "record", state: str = "fenced") -> 
     )
 
 
-def closed(erasure: Erasure) -> None:
+def close_erasure(erasure: Erasure) -> None:
     Erasure.objects.filter(id=erasure.id).update(state=Erasure.State.COMPLETE)
 
 
@@ -54,7 +54,7 @@ def erase_ranges(thread: Thread, ranges: list[Range]) -> dict[UUID, int]:
     erasure = erasure_of(thread)
     with transaction.atomic():
         told = erasing.erase_records(ranges, erasure=erasure.id, reason="test")
-    closed(erasure)
+    close_erasure(erasure)
     return told
 
 
@@ -78,7 +78,7 @@ def purge(thread: Thread, *, limit: int = 1_000) -> Counter[str]:
     return gone
 
 
-def stored(thread: Thread) -> dict[str, list[Any]]:
+def list_rebuilt_rows(thread: Thread) -> dict[str, list[Any]]:
     """Return the rows that a rebuild makes again."""
     found: dict[str, list[Any]] = {}
     for name in FOLDED:
@@ -96,7 +96,7 @@ def sound(*threads: Thread) -> None:
     for thread in threads:
         row = Thread.objects.select_related("subject").get(id=thread.id)
         assert verify(row) is None, (row.name, verify(row))
-        before = stored(row)
+        before = list_rebuilt_rows(row)
         rebuild(row)
-        assert stored(row) == before
+        assert list_rebuilt_rows(row) == before
         assert verify(row) is None

@@ -49,7 +49,7 @@ def remember(agent: Agent, user_id: str, text: str) -> Subject:
     """
     talk_, fork_ = f"{user_id}-talk", f"{user_id}-fork"
     _observe(agent, user_id, talk_, text)
-    _page(agent, user_id, f"{user_id}-pages", text)
+    _change_pages(agent, user_id, f"{user_id}-pages", text)
     _work(agent, user_id, f"{user_id}-work", text)
     _import(agent, user_id, f"{user_id}-run", text)
     fork(agent, talk_, fork_)
@@ -80,7 +80,7 @@ def _observe(agent: Agent, user_id: str, name: str, text: str) -> None:
         run(observers.submit_command(agent=agent, thread=name, command=command))
 
 
-def _page(agent: Agent, user_id: str, name: str, text: str) -> None:
+def _change_pages(agent: Agent, user_id: str, name: str, text: str) -> None:
     one, two = f"{user_id}-one", f"{user_id}-two"
     levels.make_levels(crowd(agent, name, count=20, evict_to=0.6, user_id=user_id))
     add(agent, name, count=7)
@@ -123,7 +123,7 @@ def _page(agent: Agent, user_id: str, name: str, text: str) -> None:
 def _work(agent: Agent, user_id: str, name: str, text: str) -> None:
     key, soon, point = f"{user_id}-key", f"{user_id}-soon", f"{user_id}-point"
     said = f'"{text}"'.encode()
-    with memory.at(clock.now() - timedelta(days=2)):
+    with memory.travel_to(clock.now() - timedelta(days=2)):
         factories.make_thread(agent, name, user_id=user_id)
         memory.set_key(agent, soon, text, ttl=timedelta(seconds=1), thread=name)
     row = get_thread(agent, name)

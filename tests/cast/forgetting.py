@@ -23,10 +23,10 @@ def make_person(agent: Agent, user_id: str, *, threads: int = 1) -> Subject:
         make_thread(agent, name, user_id=user_id, labels={"channel": "web"})
         append(agent, name, TEXT, "And a meal.")
         make_page(agent, "rules", thread=name)
-    return of(agent, user_id)
+    return get_subject(agent, user_id)
 
 
-def of(agent: Agent, user_id: str) -> Subject:
+def get_subject(agent: Agent, user_id: str) -> Subject:
     found = subjects.find(agent.project, user_id)
     assert found is not None
     return found
@@ -67,7 +67,7 @@ def finish(row: Erasure) -> Erasure:
     return row
 
 
-def kept(subject: Subject) -> tuple[object, ...]:
+def list_records(subject: Subject) -> tuple[object, ...]:
     """Return all records that others must not lose."""
     rows = Event.objects.filter(thread__subject=subject).order_by("thread", "seq")
     return (

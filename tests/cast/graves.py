@@ -51,7 +51,7 @@ def make_receipt(erasure: Erasure) -> Receipt:
     )
 
 
-def opened(subject: Subject) -> SubjectKeys:
+def open_keys(subject: Subject) -> SubjectKeys:
     return keys.get_subject_keys(subject.id, epoch=subject.epoch)
 
 
@@ -60,7 +60,7 @@ def bury_values(subject: Subject, values: Iterable[tuple[str, object]]) -> int:
     erasure = make_erasure(subject, scope="record", state="complete")
     laid = []
     for kind, content in values:
-        digest = tombstones.digest_value(opened(subject), content)
+        digest = tombstones.digest_value(open_keys(subject), content)
         if digest is not None:
             laid.append(ValueDigest(of=kind, digest=digest))
 

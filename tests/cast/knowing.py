@@ -24,7 +24,7 @@ Claim = tuple[NewFact, AssertionSource | None]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def day(n: int) -> datetime:
+def to_day(n: int) -> datetime:
     return START + timedelta(days=n)
 
 
@@ -41,8 +41,8 @@ def claim(
     fact = NewFact(
         predicate=predicate,
         value=value,
-        valid_from=None if begin is None else day(begin),
-        valid_until=None if end is None else day(end),
+        valid_from=None if begin is None else to_day(begin),
+        valid_until=None if end is None else to_day(end),
         **fields,
     )
     return fact, AssertionSource(*source) if source else None
@@ -57,7 +57,7 @@ def say(agent: Agent, subject: Subject, *claims: Claim) -> OrderReceipt:
 
 def end(agent: Agent, subject: Subject, seq: int, at: int) -> OrderReceipt:
     command = facts.build_ending(
-        subject, seq, at=day(at), origin="agent", now=clock.now()
+        subject, seq, at=to_day(at), origin="agent", now=clock.now()
     )
     return run(homes.submit(agent=agent, subject=subject, command=command))
 
@@ -83,7 +83,7 @@ def configure(
 
 def every(subject: Subject, **where: Any) -> list[FactLine]:
     """Return all facts of a subject that match."""
-    where.setdefault("valid_at", day(1000))
+    where.setdefault("valid_at", to_day(1000))
     found: list[FactLine] = []
     after: str | None = None
     while True:
@@ -93,7 +93,7 @@ def every(subject: Subject, **where: Any) -> list[FactLine]:
             return found
 
 
-def spans(found: list[FactLine]) -> list[tuple[str, int, int | None]]:
+def to_spans(found: list[FactLine]) -> list[tuple[str, int, int | None]]:
     """Each as (value, first day, day of its end)."""
     return [
         (

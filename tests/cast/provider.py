@@ -27,11 +27,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 CLIENT_ID, SECRET = "memoryhub", "kept between the two"
 
 
-def _key() -> rsa.RSAPrivateKey:
+def _generate_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
-def _text(raw: bytes) -> str:
+def _encode_text(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
@@ -49,7 +49,7 @@ class Provider:
     at: str = ""
     #: Set once a reply that never ends is not taken any more.
     hung_up: threading.Event = field(default_factory=threading.Event)
-    key: rsa.RSAPrivateKey = field(default_factory=_key)
+    key: rsa.RSAPrivateKey = field(default_factory=_generate_key)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[dict[str, str]] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ class Provider:
             "jwks_uri": f"{self.issuer}/keys",
         }
 
-    def keys(self) -> dict[str, Any]:
+    def build_key_set(self) -> dict[str, Any]:
         own = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
         return {"keys": [{**own, "kid": "one", "use": "sig", "alg": "RS256"}]}
 
@@ -78,14 +78,14 @@ class Provider:
         sent = urlencode({"code": code, "state": asked["state"]})
         return f"{asked['redirect_uri']}?{sent}"
 
-    def exchange(self, sent: dict[str, str]) -> dict[str, Any] | None:
+    def exchange_code(self, sent: dict[str, str]) -> dict[str, Any] | None:
         """Return the tokens for a code, once, to the client that proves it asked."""
         asked = self.codes.pop(sent["code"], None)
         known = sent.get("client_id") == CLIENT_ID and sent["client_secret"] == SECRET
         if asked is None or not known:
             return None
         digest = hashlib.sha256(sent.get("code_verifier", "").encode()).digest()
-        proof = ("S256", _text(digest))
+        proof = ("S256", _encode_text(digest))
         if (asked["code_challenge_method"], asked["code_challenge"]) != proof:
             return None
         return {
@@ -112,7 +112,7 @@ class Provider:
             return jwt.encode(claims, "", algorithm="none", headers=header)
         if self.deed == "hashed":
             return self._hashed(claims)
-        key = _key() if self.deed == "forged" else self.key
+        key = _generate_key() if self.deed == "forged" else self.key
         return jwt.encode(claims, key, algorithm="RS256", headers=header)
 
     def _hashed(self, claims: dict[str, Any]) -> str:
@@ -120,8 +120,10 @@ class Provider:
         kind = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
         public = self.key.public_key().public_bytes(*kind)
         header = {"alg": "HS256", "typ": "JWT", "kid": "one"}
-        said = ".".join(_text(json.dumps(part).encode()) for part in (header, claims))
-        return f"{said}.{_text(hmac.digest(public, said.encode(), 'sha256'))}"
+        said = ".".join(
+            _encode_text(json.dumps(part).encode()) for part in (header, claims)
+        )
+        return f"{said}.{_encode_text(hmac.digest(public, said.encode(), 'sha256'))}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -141,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
         if parts.path == "/.well-known/openid-configuration":
             self._about()
         elif parts.path == "/keys":
-            self._say(200, self.provider.keys())
+            self._say(200, self.provider.build_key_set())
         elif parts.path == "/authorize":
             self._send_on(self.provider.authorize(asked))
         else:
@@ -150,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         sent = {name: each[0] for name, each in parse_qs(body).items()}
-        tokens = self.provider.exchange(sent)
+        tokens = self.provider.exchange_code(sent)
         self._say(400 if tokens is None else 200, tokens or {"error": "no"})
 
     def _about(self) -> None:

@@ -31,7 +31,9 @@ with psycopg.connect(sys.argv[1], autocommit=True) as reader:
 
 
 @contextmanager
-def held(*, alias: str = "default", table: str = "memoryhub_event") -> Iterator[None]:
+def hold_snapshot(
+    *, alias: str = "default", table: str = "memoryhub_event"
+) -> Iterator[None]:
     """Let another process see the database as of now while the block lasts."""
     connection = connections[alias]
     if connection.vendor == "sqlite":

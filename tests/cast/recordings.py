@@ -18,7 +18,9 @@ from memoryhub.services.imports.imports import Import
 from memoryhub.services.people import subjects
 
 
-def message(text: str = "hello", role: str = "user", **more: Any) -> dict[str, Any]:
+def build_message(
+    text: str = "hello", role: str = "user", **more: Any
+) -> dict[str, Any]:
     return {"role": role, "content": text, **more}
 
 
@@ -33,7 +35,7 @@ def run(
     """Build a run of so many messages, or of these; user and assistant take turns."""
     if isinstance(messages, int):
         messages = [
-            message(f"message {n} of {task}", "assistant" if n % 2 else "user")
+            build_message(f"message {n} of {task}", "assistant" if n % 2 else "user")
             for n in range(messages)
         ]
     info = {"task": {"user_id": user_id}, "cost": 0.25}
@@ -47,17 +49,17 @@ def bookings(count: int) -> list[dict[str, Any]]:
     A tool gives back a long text about the booking, which soon has to leave a small
     context, and is fetched back when its id is named again.
     """
-    talk = [message("You book journeys. " * 20, "system")]
+    talk = [build_message("You book journeys. " * 20, "system")]
     for n in range(count):
         booking = f"BK{1000 + (n if n % 3 else n // 3)}"
         call = {"name": "find_booking", "arguments": json.dumps({"id": booking})}
         calls = [{"id": f"c{n}", "type": "function", "function": call}]
         details = f"{booking}: " + f"seat {n}, one bag, window. " * 40
         talk += [
-            message(f"What about {booking}?"),
+            build_message(f"What about {booking}?"),
             {"role": "assistant", "content": None, "tool_calls": calls},
-            message(details, "tool", tool_call_id=f"c{n}"),
-            message(f"Number {n} is fine.", "assistant"),
+            build_message(details, "tool", tool_call_id=f"c{n}"),
+            build_message(f"Number {n} is fine.", "assistant"),
         ]
     return talk
 
@@ -69,7 +71,7 @@ def array(folder: Path, *runs: Any, name: str = "desk.json") -> Path:
     return path
 
 
-def lines(folder: Path, *messages: Any, name: str = "desk.jsonl") -> Path:
+def write_lines(folder: Path, *messages: Any, name: str = "desk.jsonl") -> Path:
     """Write a file of the format `chat`."""
     path = folder / name
     text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in messages)
@@ -108,7 +110,7 @@ def find(project: Project, name: str) -> Thread:
     return rows.get(project=project, name=name)
 
 
-def contents(thread: Thread) -> list[Any]:
+def open_contents(thread: Thread) -> list[Any]:
     """Return the contents of a thread's slots, in order."""
     seqs = [*thread.slots.order_by("index").values_list("seq", flat=True)]
     opened = texts.open_contents(thread.subject, thread.project_id, thread.id, seqs)
@@ -126,17 +128,17 @@ def dump(project: Project) -> list[dict[str, Any]]:
             "labels": json.loads(row.labels),
             "counts": [row.head_seq, row.slot_count, row.turn_count, row.token_count],
             "slots": [*row.slots.order_by("index").values_list("seq", "from_name")],
-            "events": [_event(row, event) for event in _events(row)],
+            "events": [_open_event(row, event) for event in _list_events(row)],
         }
         for row in rows.order_by("name")
     ]
 
 
-def _events(thread: Thread) -> Iterable[Event]:
+def _list_events(thread: Thread) -> Iterable[Event]:
     return Event.objects.filter(thread=thread).order_by("seq")
 
 
-def _event(thread: Thread, row: Event) -> list[Any]:
+def _open_event(thread: Thread, row: Event) -> list[Any]:
     body = json.loads(row.body)
     keyed = "subject", "digest", "tools"
     body = {name: body[name] for name in body if name not in keyed}

@@ -25,7 +25,7 @@ def find() -> Path | None:
     return found if found.is_file() else None
 
 
-def path() -> Path:
+def require_path() -> Path:
     """Return the file; without it the test is skipped, or failed where all must run."""
     found = find()
     if found is not None:

@@ -100,7 +100,7 @@ class Line:
         text: str = message["text"]
         return text
 
-    async def closed(self) -> int:
+    async def read_closing_code(self) -> int:
         """Return the server's closing code, whatever it sends before."""
         while True:
             message = await self.line.receive_output(PATIENCE)
@@ -191,17 +191,17 @@ class Socket(Line):
                 return text
 
 
-async def refused(line: Line, *messages: Any) -> int:
+async def send_until_closed(line: Line, *messages: Any) -> int:
     """Send these messages after the handshake; return the closing code."""
     assert (await line.open())["type"] == "websocket.accept"
     for message in messages:
         await line.send(message)
-    code = await line.closed()
+    code = await line.read_closing_code()
     await line.leave()
     return code
 
 
-async def gone(key: str, thread: str) -> str:
+async def read_end_code(key: str, thread: str) -> str:
     """Return the code by which an agent hears that it cannot follow the thread."""
     socket = await AgentSocket(key).greet()
     await socket.follow(thread)

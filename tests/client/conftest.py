@@ -24,7 +24,7 @@ class Hub(Protocol):
     """Interface of both clients for tests: each call runs to its end."""
 
     def send(self, request: Request[Answer]) -> Answer: ...
-    def each(self, request: Listing) -> list[Item]: ...
+    def list_items(self, request: Listing) -> list[Item]: ...
     def follow(self, request: Feed, count: int) -> list[Item]: ...
     def download(self, request: Download) -> bytes: ...
     def close(self) -> None: ...
@@ -35,7 +35,7 @@ class Waiting:
         self.client = Client(*where, **patience)
         self.send, self.close = self.client.send, self.client.close
 
-    def each(self, request: Listing) -> list[Item]:
+    def list_items(self, request: Listing) -> list[Item]:
         return [*self.client.each(request)]
 
     def follow(self, request: Feed, count: int) -> list[Item]:
@@ -54,21 +54,21 @@ class Awaited:
     def send(self, request: Request[Answer]) -> Answer:
         return self.runner.run(self.client.send(request))
 
-    def each(self, request: Listing) -> list[Item]:
-        return self.runner.run(_all(self.client.each(request)))
+    def list_items(self, request: Listing) -> list[Item]:
+        return self.runner.run(_collect_items(self.client.each(request)))
 
     def follow(self, request: Feed, count: int) -> list[Item]:
-        return self.runner.run(_all(self.client.follow(request), count))
+        return self.runner.run(_collect_items(self.client.follow(request), count))
 
     def download(self, request: Download) -> bytes:
-        return b"".join(self.runner.run(_all(self.client.download(request))))
+        return b"".join(self.runner.run(_collect_items(self.client.download(request))))
 
     def close(self) -> None:
         self.runner.run(self.client.close())
         self.runner.close()
 
 
-async def _all(
+async def _collect_items(
     source: AsyncGenerator[Any, None], count: int | None = None
 ) -> list[Any]:
     found = []

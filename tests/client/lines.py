@@ -31,7 +31,7 @@ class Line:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
 
-    def cut(self) -> None:
+    def cut_lines(self) -> None:
         """Drop all open connections; accept new ones."""
         while self._lines:
             end(self._lines.pop())
@@ -52,7 +52,7 @@ class Line:
             with self._changed:
                 self.opened += 1
                 self._changed.notify_all()
-            for pump in (self.forth, self.back):
+            for pump in (self.forth, self.carry_back):
                 threading.Thread(target=pump, args=(near, far), daemon=True).start()
 
     def forth(self, near: socket.socket, far: socket.socket) -> None:
@@ -61,7 +61,7 @@ class Line:
                 far.sendall(sent)
         end(far)
 
-    def back(self, near: socket.socket, far: socket.socket) -> None:
+    def carry_back(self, near: socket.socket, far: socket.socket) -> None:
         left = self.carries
         with suppress(OSError):
             while left and (received := far.recv(min(left, 65_536))):
@@ -89,5 +89,5 @@ def dropping(target: int) -> Iterator[Line]:
             yield line
         finally:
             end(listener)
-            line.cut()
+            line.cut_lines()
             serving.join()

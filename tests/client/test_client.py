@@ -76,7 +76,7 @@ def test_client_writes_and_reads_working_memory(hub: Hub) -> None:
     hub.send(tasks.put("talk", description="Pack", status="running"))
     taken = hub.send(checkpoints.take("talk", name="before"))
     hub.send(keys.delete("talk", "city"))
-    compared = hub.each(checkpoints.compare("talk", "before"))
+    compared = hub.list_items(checkpoints.compare("talk", "before"))
     assert [change["key"] for change in compared] == ["city"]
     hub.send(checkpoints.restore("talk", taken["name"]))
     found = hub.send(working_memory.get("talk"))
@@ -91,12 +91,12 @@ def test_client_keeps_items_of_a_person_by_labels(hub: Hub) -> None:
         hub.send(items.put(ann, ["trips", "oslo"], f"seat-{row}", {"row": row}))
     hub.send(items.delete(ann, ["trips", "oslo"], "gone"))
     assert hub.send(items.get(ann, ["trips", "oslo"], "seat-9"))["value"] == {"row": 9}
-    listed = hub.each(items.list_all(ann, ["trips"], limit=1))
+    listed = hub.list_items(items.list_all(ann, ["trips"], limit=1))
     assert [each["key"] for each in listed] == ["seat-12", "seat-9"]
     high: items.ItemCondition = {"member": "row", "op": "gt", "value": 9}
-    found = hub.each(items.search(ann, [high], limit=1))
+    found = hub.list_items(items.search(ann, [high], limit=1))
     assert [each["key"] for each in found] == ["seat-12"]
-    (line,) = hub.each(items.list_namespaces(ann, depth=1))
+    (line,) = hub.list_items(items.list_namespaces(ann, depth=1))
     assert line == {"namespace": "trips", "count": 2}
     with pytest.raises(ValueError, match="labels"):
         items.get(ann, ["trips:oslo"], "seat-9")
@@ -104,11 +104,11 @@ def test_client_keeps_items_of_a_person_by_labels(hub: Hub) -> None:
 
 def test_client_walks_a_list_to_its_end(hub: Hub) -> None:
     hub.send(slots.append_batch("talk", [message_slot(n) for n in range(7)]))
-    found = hub.each(slots.list_all("talk", limit=3))
+    found = hub.list_items(slots.list_all("talk", limit=3))
     assert [slot["content"] for slot in found] == [*range(7)]
-    newest = hub.each(slots.list_all("talk", limit=2, order="desc", from_="user"))
+    newest = hub.list_items(slots.list_all("talk", limit=2, order="desc", from_="user"))
     assert [slot["index"] for slot in newest] == [*range(6, -1, -1)]
-    seqs = [event["seq"] for event in hub.each(events.list_all("talk", limit=3))]
+    seqs = [event["seq"] for event in hub.list_items(events.list_all("talk", limit=3))]
     assert seqs == [*range(1, len(seqs) + 1)]
     assert len(seqs) > 7
 
@@ -117,9 +117,9 @@ def test_client_walks_a_posted_search_to_its_end(hub: Hub) -> None:
     for n in range(3):
         hub.send(threads.put(f"talk-{n}", user_id="ann", labels={"kind": "a", "n": n}))
     hub.send(threads.put("other"))
-    anns = hub.each(threads.search(user_id="ann", limit=2))
+    anns = hub.list_items(threads.search(user_id="ann", limit=2))
     assert {thread["thread"] for thread in anns} == {"talk-0", "talk-1", "talk-2"}
-    labelled = hub.each(threads.list_all(labels={"kind": "a"}, limit=2))
+    labelled = hub.list_items(threads.list_all(labels={"kind": "a"}, limit=2))
     assert {thread["thread"] for thread in labelled} == {"talk-0", "talk-1", "talk-2"}
 
 
@@ -211,7 +211,7 @@ def test_client_plans_and_reads_an_erasure(hub: Hub, officer: Hub) -> None:
     hub.send(threads.put("talk", user_id="bob"))
     subject = officer.send(subjects.resolve("bob"))["id"]
     plan = officer.send(erasures.plan(subject, "thread", "test", thread="talk"))
-    (listed,) = officer.each(erasures.list_all())
+    (listed,) = officer.list_items(erasures.list_all())
     assert listed["id"] == plan["id"]
     assert officer.send(erasures.cancel(plan["id"]))["state"] == "cancelled"
 

@@ -139,10 +139,10 @@ class ReferenceStore:
     def _search(self, op: SearchOp) -> list[Any]:
         whole = self.store.search(op.namespace_prefix, limit=10_000)
         whole.sort(key=lambda item: self.written.index((item.namespace, item.key)))
-        found = [item for item in reversed(whole) if self._matches(item, op.filter)]
+        found = [item for item in reversed(whole) if self._is_match(item, op.filter)]
         return found[op.offset : op.offset + op.limit]
 
-    def _matches(self, item: Any, filter: Any) -> bool:  # noqa: A002
+    def _is_match(self, item: Any, filter: Any) -> bool:  # noqa: A002
         alone = InMemoryStore()
         alone.put(("a",), "k", item.value)
         try:

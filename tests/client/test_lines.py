@@ -40,7 +40,7 @@ def test_write_whose_answer_is_lost_is_written_once(
     answer = hub.send(slots.append("talk", SLOT))
     assert line.opened == 3
     assert answer["index"] == 0
-    (slot,) = hub.each(slots.list_all("talk"))
+    (slot,) = hub.list_items(slots.list_all("talk"))
     assert slot["seq"] == answer["seq"]
 
 
@@ -67,7 +67,7 @@ def test_request_that_is_not_repeatable_is_sent_once(
 ) -> None:
     hub = connect(line.url, key)
     hub.send(threads.put("talk"))
-    line.cut()
+    line.cut_lines()
     line.lose, opened = 1, line.opened
     with pytest.raises(Unreachable):
         hub.send(request_)
@@ -80,10 +80,10 @@ def test_repeatable_request_is_sent_again_without_an_idempotency_key(
     hub = connect(line.url, key)
     line.lose = 1
     hub.send(keys.put("talk", "city", "Kraków"))
-    line.cut()
+    line.cut_lines()
     line.lose = 1
     hub.send(keys.delete("talk", "city"))
-    assert hub.each(keys.list_all("talk")) == []
+    assert hub.list_items(keys.list_all("talk")) == []
     assert line.opened == 4
 
 
@@ -115,7 +115,7 @@ def test_feed_waits_for_new_events(
 
         def cut_then_write() -> None:
             line.await_opened(1)
-            line.cut()
+            line.cut_lines()
             line.await_opened(2)
             writer.send(slots.append("talk", SLOT))
 
@@ -147,7 +147,7 @@ def test_client_waits_when_the_rate_is_exceeded(
         with pytest.raises(TooMany) as refusal:
             send_often(hasty)
         assert (refusal.value.code, refusal.value.retry) == ("rate", 1.0)
-        assert len(hub.each(slots.list_all("talk"))) == 3
+        assert len(hub.list_items(slots.list_all("talk"))) == 3
         server.stop()
 
 
@@ -177,6 +177,6 @@ def test_client_waits_for_a_killed_server(connect: Connect, instance: Instance) 
         appending.join()
         assert [event["seq"] for event in found] == [1, 2, 3]
         assert sent == [1]
-        assert len(hub.each(slots.list_all("talk"))) == 2
+        assert len(hub.list_items(slots.list_all("talk"))) == 2
         again.stop()
     instance.managed("verify", "--all")

@@ -86,7 +86,16 @@ def as_coroutine(tool: Callable[..., Any]) -> Callable[..., Any]:
     return use
 
 
-OWN: list[Callable[..., Any]] = [track, track_all, ring, wait, weigh, spell, note, stop]
+OWN: list[Callable[..., Any]] = [
+    track,
+    track_all,
+    ring,
+    wait,
+    weigh,
+    spell,
+    note,
+    stop,
+]
 LONG: list[Callable[..., Any]] = [read_log, read_ledger]
 
 

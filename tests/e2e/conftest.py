@@ -83,7 +83,7 @@ class Watched:
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         page.on("request", lambda request: self.urls.append(request.url))
-        page.on("requestfailed", self._failed)
+        page.on("requestfailed", self._note_failure)
         page.on("dialog", self._dialog)
 
     def _console(self, message: ConsoleMessage) -> None:
@@ -91,7 +91,7 @@ class Watched:
             url = message.location.get("url", "")
             self.problems.append(f"console: {message.text} {url}")
 
-    def _failed(self, request: Request) -> None:
+    def _note_failure(self, request: Request) -> None:
         # A page that the browser leaves aborts its requests.
         if request.failure != "net::ERR_ABORTED":
             self.problems.append(f"failed: {request.url} {request.failure}")
@@ -166,7 +166,7 @@ def open_page(
     """Return a function that opens signed-in pages with browser context options."""
     contexts = []
 
-    def opened(role: str = "owner", **options: Any) -> Page:
+    def open_page(role: str = "owner", **options: Any) -> Page:
         context = chromium.new_context(base_url=server, **options)
         contexts.append(context)
         page = context.new_page()
@@ -180,7 +180,7 @@ def open_page(
         page.wait_for_url("**/p/acme/")
         return page
 
-    yield opened
+    yield open_page
     for context in contexts:
         context.close()
 
@@ -198,7 +198,7 @@ def say(agent: Agent, thread: str, *contents: Any, **fields: Any) -> OrderReceip
     return journal.perform(Order(address=address, command=command, actor=agent.actor))
 
 
-def picture(page: Page, name: str) -> None:
+def save_picture(page: Page, name: str) -> None:
     """Save a screenshot to the artefacts folder."""
     where = os.environ.get("MEMORYHUB_ARTEFACTS", settings.BASE_DIR / "var/artefacts")
     folder = Path(where)

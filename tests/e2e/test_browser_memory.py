@@ -72,13 +72,13 @@ def browser(
     first.goto(f"/sign-in/{operators.make_link(vera)}")
     first.wait_for_url("**/p/acme/")
 
-    def opened() -> Page:
+    def open_page() -> Page:
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
         watched.watch(page)
         return page
 
-    yield opened
+    yield open_page
     context.close()
 
 

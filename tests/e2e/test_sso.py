@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from tests.cast import provider as providing
 from tests.cast.provider import CLIENT_ID, SECRET
 from tests.e2e.conftest import WATCH
-from tests.harness.instances import prepared
+from tests.harness.instances import prepare_instance
 
 
 def test_browser_signs_in_by_single_sign_on(chromium: Browser, tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_browser_signs_in_by_single_sign_on(chromium: Browser, tmp_path: Path) -
             "MEMORYHUB_SSO_CLIENT_ID": CLIENT_ID,
             "MEMORYHUB_SSO_CLIENT_SECRET": SECRET,
         }
-        with prepared(tmp_path, **given) as hub:
+        with prepare_instance(tmp_path, **given) as hub:
             hub.managed("create_project", "acme")
             words = ("--project", "acme", "--sso", provider.subject)
             hub.managed("add_operator", "vera", *words)

@@ -48,7 +48,7 @@ def record_renderings() -> Iterator[dict[str, Shown]]:
     shown: dict[str, Shown] = {}
     render = Template._render  # type: ignore[attr-defined]  # the stubs leave it out
 
-    def seen(template: Template, context: Context) -> str:
+    def render_seen(template: Template, context: Context) -> str:
         text = str(render(template, context))
         names = {*map(str, context.flatten())}
         each = shown.setdefault(str(template.name), Shown(names))
@@ -57,7 +57,7 @@ def record_renderings() -> Iterator[dict[str, Shown]]:
         return text
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Template, "_render", seen)
+        patch.setattr(Template, "_render", render_seen)
         yield shown
 
 
@@ -93,10 +93,10 @@ def list_used_names(template: str) -> set[str]:
 
 def draw(shown: dict[str, Shown]) -> str:
     """Return the gallery page. Ids repeat in it, once for each state."""
-    return _HEAD + "".join(_drawn(name, shown[name]) for name in partials())
+    return _HEAD + "".join(_render_shown(name, shown[name]) for name in partials())
 
 
-def _drawn(template: str, shown: Shown) -> str:
+def _render_shown(template: str, shown: Shown) -> str:
     heading = (
         f"<h2>{template}</h2><p class='faint'>Needs: {get_declared_needs(template)}</p>"
     )

@@ -66,7 +66,7 @@ def make_world(agent: Agent) -> list[str]:
         "prefix": agent.prefix,
         "thread": desk.name,
         "key": "seat",
-        "number": str(last(desk, "checkpoint.taken")),
+        "number": str(get_last_seq(desk, "checkpoint.taken")),
         "seq": "2",
         "index": "1",
         "part": "0",
@@ -108,7 +108,7 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
     imported = factories.get_thread(agent, "imported")
     operator_threads.close(imported, actor="operator:x", reason="completed")
     uses.flush()
-    restored = last(desk, "checkpoint.restored")
+    restored = get_last_seq(desk, "checkpoint.restored")
     thread = factories.get_thread(agent, "paged")
     # The first eviction: evictions by hand have no score.
     left = Event.objects.filter(thread=thread, type__in=EVICTED)
@@ -171,7 +171,7 @@ def make_pages(agent: Agent) -> int:
     return before
 
 
-def last(thread: Thread, event_type: str) -> int:
+def get_last_seq(thread: Thread, event_type: str) -> int:
     found = Event.objects.filter(thread=thread, type=event_type).order_by("seq").last()
     assert found is not None
     return found.seq

@@ -151,7 +151,7 @@ class KnownNames:
 
     def fill(self, path: str) -> Iterator[str]:
         """Fill the path with every name in its places; none without such names."""
-        places = [part[1:-1] for part in _places(path)]
+        places = [part[1:-1] for part in _list_places(path)]
         for names in product(*(getattr(self, place, []) for place in places)):
             filled = path
             for place, name in zip(places, names, strict=True):
@@ -159,7 +159,7 @@ class KnownNames:
             yield filled
 
 
-def _places(path: str) -> list[str]:
+def _list_places(path: str) -> list[str]:
     return [
         "{" + part.split("}")[0].split(":")[-1] + "}" for part in path.split("{")[1:]
     ]

@@ -17,7 +17,7 @@ from tests.promises.journal.clients import Client
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def source(file: Path, user: str, word: str) -> Path:
+def write_source(file: Path, user: str, word: str) -> Path:
     """Write the source of the memory: a recorded chat, to be fed again."""
     lines = [
         {"thread": "from-file", "user_id": user, "role": "user", "content": word},
@@ -46,7 +46,8 @@ def test_deletion_is_permanent(hub: Hub, tmp_path: Path) -> None:
     officer = hub.officer("acme")
     places = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
     files = {
-        name: source(tmp_path / f"{name}.ndjson", name, words[name]) for name in words
+        name: write_source(tmp_path / f"{name}.ndjson", name, words[name])
+        for name in words
     }
     for name in words:
         places[name].thread.append("from-file" if name == "ann" else "t-bob")

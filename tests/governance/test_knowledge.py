@@ -74,13 +74,13 @@ class Ann:
     def act(self, fact: int, act: str, **body: str) -> None:
         ok(self.client.post(f"{self.at}/facts/{fact}:{act}", body))
 
-    def facts(self, **where: Any) -> list[dict[str, Any]]:
+    def search_facts(self, **where: Any) -> list[dict[str, Any]]:
         found = ok(self.client.post(f"{self.at}/facts:search", where))["items"]
         assert isinstance(found, list)
         return found
 
-    def values(self, **where: Any) -> set[str]:
-        return {each["value"] for each in self.facts(**where)}
+    def list_values(self, **where: Any) -> set[str]:
+        return {each["value"] for each in self.search_facts(**where)}
 
     def recalled(self, query: str) -> str:
         asked = {"query": query, "kinds": ["fact"], "limit": 50, "ended": True}
@@ -103,7 +103,7 @@ def test_erased_value_is_not_extracted_again(hub: Hub, model: ScriptedModel) -> 
     value, other, third = (f"w{uuid4().hex}" for _ in range(3))
     first = claim("locker", value)
     assert ann.learn("About my locker.", first)["learnt"] == 1
-    (fact,) = ann.facts()
+    (fact,) = ann.search_facts()
     assert value in ann.everything()
     hub.forget(officer, "ann", scope="record", thread=ann.home, record=fact["id"])
     wide = "".join(chr(ord(each) + 0xFEE0) for each in value.upper())
@@ -113,7 +113,7 @@ def test_erased_value_is_not_extracted_again(hub: Hub, model: ScriptedModel) -> 
     refused = ann.client.post(f"{ann.at}/facts", first)
     assert (refused.status, refused.body["code"]) == (410, "value_erased")
     hub.rebuild()
-    assert ann.values(ended=True) == {other}
+    assert ann.list_values(ended=True) == {other}
     assert other in ann.recalled(other)
     assert value not in ann.recalled(value)
     everything = ann.everything()
@@ -122,7 +122,7 @@ def test_erased_value_is_not_extracted_again(hub: Hub, model: ScriptedModel) -> 
         assert spelled not in everything
     # Its neighbour is welcome: it is the value that is kept out, and no predicate.
     assert ok(ann.client.post(f"{ann.at}/facts", claim("locker", third)))
-    assert ann.values() == {other, third}
+    assert ann.list_values() == {other, third}
 
 
 def corrections(ann: Ann) -> None:
@@ -152,27 +152,27 @@ def test_correction_survives_a_reindex(hub: Hub) -> None:
     """Facts are replaced, reversed, retracted and limited in time: history stays."""
     ann = Ann(hub)
     corrections(ann)
-    first = ann.facts()[0]["recorded_at"]
+    first = ann.search_facts()[0]["recorded_at"]
 
-    def answers() -> list[Any]:
-        assert ann.values(valid_at=DAYS[6]) == SEVENTH
-        assert ann.values(valid_at=DAYS[27]) == LAST
+    def list_answers() -> list[Any]:
+        assert ann.list_values(valid_at=DAYS[6]) == SEVENTH
+        assert ann.list_values(valid_at=DAYS[27]) == LAST
         at_first = {"valid_at": DAYS[27], "known_at": first}
         told: list[Any] = [
-            ann.facts(valid_at=DAYS[27], ended=True),
-            ann.facts(**at_first),
+            ann.search_facts(valid_at=DAYS[27], ended=True),
+            ann.search_facts(**at_first),
             ann.recalled("town meat dentist desk visa"),
         ]
         assert "Moreau" not in json.dumps(told[0])
         told += [ok(ann.client.get(f"{ann.at}/facts/{each['id']}")) for each in told[0]]
         return told
 
-    before = answers()
+    before = list_answers()
     assert len(before[0]) == 8
     hub.rebuild()
-    assert answers() == before
+    assert list_answers() == before
     hub.work()
-    assert answers() == before
+    assert list_answers() == before
 
 
 @pytest.mark.usefixtures("alone")
@@ -184,13 +184,13 @@ def test_retraction_needs_no_replacement(hub: Hub, model: ScriptedModel) -> None
     source = f"My dentist is {value}, my bank is {other}."
     claims = [claim("dentist", value), claim("bank", other)]
     ann.learn(source, *claims)
-    (fact,) = ann.facts(predicate="dentist")
+    (fact,) = ann.search_facts(predicate="dentist")
     ann.act(fact["id"], "retract", reason="wrong")
-    assert ann.values() == {other}
+    assert ann.list_values() == {other}
     ann.learn(f"{source} Yes.", *claims)
     hub.rebuild()
-    assert ann.values(ended=True) == {other}
-    (stays,) = ann.facts()
+    assert ann.list_values(ended=True) == {other}
+    (stays,) = ann.search_facts()
     assert stays["confirmations"] == 2
     found = ann.recalled(f"{value} {other}")
     assert other in found

@@ -41,7 +41,7 @@ def both(client: Client, mode: str) -> list[list[dict[str, Any]]]:
             put(client, f"/threads/{name}/pages/p-{n}", text)
         ok(client.append(name, "What was recalled?"))
         found.append(
-            messages(ok(client.post(f"/threads/{name}/turns", {"mode": mode})))
+            list_messages(ok(client.post(f"/threads/{name}/turns", {"mode": mode})))
         )
     # Hostile text makes no message, and opens and closes nothing that calm does not.
     roles, calm = ([message["role"] for message in each] for each in found)
@@ -54,6 +54,6 @@ def put(client: Client, path: str, text: str) -> None:
     ok(client.send("PUT", path, body))
 
 
-def messages(turn: dict[str, Any]) -> list[dict[str, Any]]:
+def list_messages(turn: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = turn["request"]["messages"]
     return found

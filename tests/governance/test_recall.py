@@ -9,7 +9,7 @@ import pytest
 
 from memoryhub.kernel.context import tokens
 from tests.governance.hubs import Hub, ok
-from tests.promises.journal.clients import Client, slot
+from tests.promises.journal.clients import Client, build_slot
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -54,7 +54,7 @@ def test_request_brings_no_more_than_its_room(hub: Hub) -> None:
     told(client, word)
     for n in range(40):
         ok(client.append("t-1", f"{n} {FILLER}"))
-    asking = slot(f"Where is the {word}?")
+    asking = build_slot(f"Where is the {word}?")
     turn = ok(client.post("/threads/t-1/turns", {"slots": [asking]}))
     (section,) = list_recalled(turn["request"])
     assert 1 <= section.count(f"the {word} is moored") < MATCHES

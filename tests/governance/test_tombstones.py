@@ -29,16 +29,16 @@ SPELLINGS = {
 }
 
 
-def page(text: str) -> dict[str, Any]:
+def build_page(text: str) -> dict[str, Any]:
     return {"type": "artifact", "modality": "text", "content": {"text": text}}
 
 
 def ways(client: Client, text: str, name: str) -> Iterator[Answer]:
     """Yield every way to write a lasting value, each under its own name."""
     at = "/threads/t-1"
-    yield client.send("PUT", f"{at}/pages/{name}-1", page(text))
-    yield client.post(f"{at}/pages", {**page(text), "page_id": f"{name}-2"})
-    items = [{**page(text), "page_id": f"{name}-3"}]
+    yield client.send("PUT", f"{at}/pages/{name}-1", build_page(text))
+    yield client.post(f"{at}/pages", {**build_page(text), "page_id": f"{name}-2"})
+    items = [{**build_page(text), "page_id": f"{name}-3"}]
     yield client.post(f"{at}/pages:batch", {"items": items})
     yield client.send("PUT", f"{at}/keys/{name}-4", {"value": text})
     change = {"op": "set", "key": f"{name}-5", "value": text}
@@ -61,7 +61,7 @@ def forgotten(hub: Hub, *, ttl: int | None = None) -> Client:
     ok(hub.agent("acme").send("PUT", "/threads/t-1", {"user_id": "ann"}))
     fields = {} if ttl is None else {"ttl_seconds": ttl}
     written = [
-        client.send("PUT", "/threads/t-1/pages/old", page(VALUE)),
+        client.send("PUT", "/threads/t-1/pages/old", build_page(VALUE)),
         client.send("PUT", "/threads/t-1/keys/old", {"value": VALUE, **fields}),
         client.post("/threads/t-1/notes", {"text": VALUE}),
     ]

@@ -78,7 +78,7 @@ async def test_erased_canary_of_a_way_in_is_nowhere(
     assert canary not in hub.everything(reader, names)
     scanner = Scanner([canary, place.person])
     assert [*scanner.files(hub.instance.data)] == []
-    assert [*scanner.content(hub.instance.log.read_bytes(), place="the log")] == []
+    assert [*scanner.iter_hits(hub.instance.log.read_bytes(), place="the log")] == []
     if way.has_key:
         # The erased person stays out of the hub by the same way.
         with pytest.raises(way.refusals):

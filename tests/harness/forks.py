@@ -90,17 +90,17 @@ class Forked:
         self.wait()
 
     def poll(self) -> int | None:
-        return self._status(0)
+        return self._read_status(0)
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit code, or minus the number of an ending signal."""
-        status = self._status(timeout)
+        status = self._read_status(timeout)
         if status is None:
             assert timeout is not None
             raise subprocess.TimeoutExpired("forked", timeout)
         return status
 
-    def _status(self, timeout: float | None) -> int | None:
+    def _read_status(self, timeout: float | None) -> int | None:
         if (
             self.returncode is None
             and select.select([self._reports], [], [], timeout)[0]
@@ -187,7 +187,7 @@ def start(
     stdin, stdout and stderr are what `subprocess` takes, as text. Returns at once.
     """
     files = (stdin, stdout, stderr)
-    if fits(env):
+    if can_fork(env):
         with Path(os.devnull).open("r+b") as null:
             given = [null.fileno() if f == subprocess.DEVNULL else f for f in files]
             order = {"words": ["manage.py", *words], "call": call, "env": {**env}}
@@ -206,7 +206,7 @@ def start(
     )
 
 
-def fits(env: Mapping[str, str]) -> bool:
+def can_fork(env: Mapping[str, str]) -> bool:
     """Tell whether a fork equals a start in these surroundings."""
     if not hasattr(os, "fork") or "1" in (env.get(COLD), os.environ.get(COLD)):
         return False

@@ -206,7 +206,7 @@ def instance(folder: Path, **env: str) -> Iterator[Instance]:
 
 
 @contextmanager
-def prepared(folder: Path, **env: str) -> Iterator[Instance]:
+def prepare_instance(folder: Path, **env: str) -> Iterator[Instance]:
     """Yield an instance with its tables and its key ring."""
     with instance(folder, **env) as made:
         made.prepare()
@@ -261,7 +261,7 @@ def _model_name(folder: Path) -> str:
     return folder.name.replace("-", "_")
 
 
-def named(url: str, name: str) -> str:
+def build_database_url(url: str, name: str) -> str:
     """Return the URL of another database of the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
@@ -288,6 +288,6 @@ def _databases(name: str) -> dict[str, str]:
     if not url:
         return {}
     return {
-        "DATABASE_URL": named(url, name),
-        "KEYS_DATABASE_URL": named(url, f"{name}_keys"),
+        "DATABASE_URL": build_database_url(url, name),
+        "KEYS_DATABASE_URL": build_database_url(url, f"{name}_keys"),
     }

@@ -119,11 +119,11 @@ def count_commits(work: Callable[[], object]) -> int:
     """Return the number of commits that a piece of work makes in this process."""
     commits = 0
 
-    def counted() -> None:
+    def count_commit() -> None:
         nonlocal commits
         commits += 1
 
-    watch_commits(after=counted)
+    watch_commits(after=count_commit)
     work()
     return commits
 

@@ -125,9 +125,9 @@ def renders(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     seen: list[UUID] = []
     render = rendered_panels.render
 
-    def counted(thread: UUID, names: set[str]) -> rendered_panels.RenderedPanels:
+    def render_counted(thread: UUID, names: set[str]) -> rendered_panels.RenderedPanels:
         seen.append(thread)
         return render(thread, names)
 
-    monkeypatch.setattr(rendered_panels, "render", counted)
+    monkeypatch.setattr(rendered_panels, "render", render_counted)
     return seen

@@ -9,7 +9,7 @@ from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.inspector.paged import PROSE, ask, do, list_evicted_pages, message
+from tests.inspector.paged import PROSE, ask, build_message, do, list_evicted_pages
 
 QUESTION = "Remind me, what did you promise to refund for the cancelled flight?"
 PROMISE = "I promise you a refund of EUR 132.00, seats and bags in full."
@@ -31,7 +31,7 @@ def make_denial(agent: Agent, name: str = "refund", *, user_id: str = "ann") -> 
     say(agent, name, PROMISE)
     for n in range(DENIED - 2):
         ask(agent, name, f"Is there another flight, number {n}?")
-        found = message("tool", f"Flights of day {n}. " + PROSE * 40)
+        found = build_message("tool", f"Flights of day {n}. " + PROSE * 40)
         do(agent, name, AppendSlots(slots=(found,)))
         say(agent, name, f"There is one, number {n}.")
     ask(agent, name, QUESTION)
@@ -53,4 +53,4 @@ def make_refusal(agent: Agent, name: str) -> Thread:
 
 def say(agent: Agent, name: str, text: str) -> None:
     """Append an answer of the model."""
-    do(agent, name, AppendSlots(slots=(message("assistant", text),)))
+    do(agent, name, AppendSlots(slots=(build_message("assistant", text),)))

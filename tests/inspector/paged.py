@@ -34,7 +34,7 @@ ROUNDS = 6
 PROSE = "The parcel went by ship and by train. Nobody knows why it is late again. "
 
 
-def message(role: str, content: str) -> NewSlot:
+def build_message(role: str, content: str) -> NewSlot:
     body = {"role": role, "content": content}
     slot = NewSlot(
         from_name=role,
@@ -98,8 +98,8 @@ def make_paged(
     do(agent, name, PinPage(page_id="policy"))
     for n in range(rounds):
         ask(agent, name, f"Round {n}: where is it? " + PROSE * 4)
-        found = message("tool", f'{{"round": {n}, "stops": ["Oslo"]}}')
-        answer = message("assistant", f"Answer {n}. " + PROSE * 20)
+        found = build_message("tool", f'{{"round": {n}, "stops": ["Oslo"]}}')
+        answer = build_message("assistant", f"Answer {n}. " + PROSE * 20)
         do(agent, name, AppendSlots(slots=(found, answer)))
     do(agent, name, FaultPage(page_id=list_evicted_pages(agent, name)[0], level=0))
     do(agent, name, FaultPage(page_id="slot-999", level=0))
@@ -123,7 +123,7 @@ def make_restless(agent: Agent, *, exchanges: int) -> Thread:
 
 def ask(agent: Agent, name: str, text: str) -> None:
     """Begin an exchange."""
-    new = NewTurn(slots=[message("user", text)])
+    new = NewTurn(slots=[build_message("user", text)])
     factories.run(turns.begin_turn(agent=agent, thread=name, new=new))
 
 

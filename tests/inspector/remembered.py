@@ -43,7 +43,7 @@ def put(
     return act(agent, ChangeKeys(changes=(change,)), thread).seq
 
 
-def text(value: object) -> bytes:
+def dump_text(value: object) -> bytes:
     return strict_json.dump_stored(value)
 
 
@@ -57,8 +57,8 @@ def make_desk(agent: Agent, name: str = "desk", *, user_id: str = "ann") -> Thre
     put(agent, "cart", CART, thread=name)
     put(agent, "seat", "12A", thread=name)
     fields: dict[TaskField, bytes] = {
-        "description": text(f"Rebook ann {HOSTILE}"),
-        "data": text({"step": [1]}),
+        "description": dump_text(f"Rebook ann {HOSTILE}"),
+        "data": dump_text({"step": [1]}),
     }
     act(agent, SetTask(status="running", fields=fields), name)
     memory_acts.add_notes(agent, "Asked for the number.", HOSTILE, thread=name)

@@ -264,7 +264,7 @@ def test_rewritten_end_of_the_audit_log_is_found() -> None:
 def test_operator_command_is_audited_with_its_events(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     thread = get_thread(agent)
-    receipt = perform(_closing(thread.project_id, "t-1", actor="operator:0197"))
+    receipt = perform(_build_closing(thread.project_id, "t-1", actor="operator:0197"))
     row = AuditEntry.objects.latest("seq")
     assert (row.action, row.actor_kind, row.actor_ref) == (
         "operator.edited",
@@ -279,7 +279,7 @@ def test_operator_command_is_audited_with_its_events(agent: Agent) -> None:
 def test_agent_write_is_not_audited(agent: Agent) -> None:
     before = AuditEntry.objects.count()
     append(agent, "t-1", "hello")
-    perform(_closing(agent.project, "t-1", actor=agent.actor))
+    perform(_build_closing(agent.project, "t-1", actor=agent.actor))
     assert AuditEntry.objects.count() == before
 
 
@@ -289,7 +289,7 @@ def test_edit_without_its_audit_entry_is_rolled_back(agent: Agent) -> None:
     before = get_thread(agent).head_seq
     instance = Instance.objects.get()
     Instance.objects.all().delete()
-    order = _closing(agent.project, "t-1", actor="operator:0197")
+    order = _build_closing(agent.project, "t-1", actor="operator:0197")
     with pytest.raises(UnavailableError):
         perform(order)
     assert get_thread(agent).head_seq == before
@@ -297,7 +297,7 @@ def test_edit_without_its_audit_entry_is_rolled_back(agent: Agent) -> None:
     assert perform(order).seq == before + 1
 
 
-def _closing(project: UUID, name: str, *, actor: str) -> Order:
+def _build_closing(project: UUID, name: str, *, actor: str) -> Order:
     address = Address(project=project, name=name)
     return Order(address=address, command=CloseThread(reason="failed"), actor=actor)
 

@@ -94,14 +94,14 @@ class Thread:
         self.pages.append(page)
         return page
 
-    def page(self, text: str, *, level: int = 0, **fields: Any) -> Candidate:
+    def add_page(self, text: str, *, level: int = 0, **fields: Any) -> Candidate:
         return self.add(text if level else {"text": text}, level=level, **fields)
 
     def say(self, content: Any, role: str = "user", **fields: Any) -> Candidate:
         slot = sum(page.slot is not None for page in self.pages)
         return self.add(content, role=role, slot=slot, **fields)
 
-    def wanted(self, **fields: Any) -> PackingInput:
+    def build_input(self, **fields: Any) -> PackingInput:
         spoken = [page.slot for page in self.pages if page.role == "user"]
         given: dict[str, Any] = {
             "thread": THREAD,
@@ -118,7 +118,7 @@ class Thread:
         return PackingInput(**{**given, **fields})
 
     def pack(self, **fields: Any) -> Packed:
-        wanted = self.wanted(**fields)
+        wanted = self.build_input(**fields)
         packed = packing.pack(wanted, self.texts)
         self.assert_true(packed, wanted)
         return packed
@@ -146,7 +146,9 @@ def call(name: str, call_id: str = "c1", **more: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": calls, **more}
 
 
-def result(content: str = "done", call_id: str = "c1", **more: Any) -> dict[str, Any]:
+def build_result(
+    content: str = "done", call_id: str = "c1", **more: Any
+) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": content, **more}
 
 
@@ -165,7 +167,7 @@ def thread_of(drawn: Sequence[tuple[str, str, float, bool]]) -> Thread:
     thread = Thread()
     for text, kind, keep, pinned in drawn:
         if kind == "page":
-            thread.page(text, keep=keep, pinned=pinned)
+            thread.add_page(text, keep=keep, pinned=pinned)
         elif kind == "structured":
             thread.add({"data": [text]}, modality="structured", keep=keep)
         elif pinned:

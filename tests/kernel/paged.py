@@ -19,7 +19,7 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import ThreadState
-from tests.oracles.paging import Bench, made
+from tests.oracles.paging import Bench, build_levels
 from tests.oracles.paging_model import Model
 
 #: What an event has to say, beside its word and its page, for the model to agree.
@@ -75,14 +75,14 @@ def levels_of(new: NewSlot, index: int) -> MadeLevels:
 def thirds(page_id: str, version: int, tokens: int) -> MadeLevels:
     """Return levels that each have a third of the tokens of the one before."""
     sizes = [tokens // 3, tokens // 9, tokens // 27]
-    return made(page_id, *(each or None for each in sizes), version=version)
+    return build_levels(page_id, *(each or None for each in sizes), version=version)
 
 
-def written(model: Model, *, page_id: str, levels: MadeLevels) -> None:
+def compress_page(model: Model, *, page_id: str, levels: MadeLevels) -> None:
     model.compress(page_id, levels)
 
 
-def appended(model: Model, new: tuple[NewSlot, ...]) -> None:
+def append_slots(model: Model, new: tuple[NewSlot, ...]) -> None:
     for each in new:
         model.append(each, levels_of(each, model.slots))
 
@@ -115,7 +115,7 @@ def hot_of(paging: Paging) -> dict[str, dict[str, Any]]:
     }
 
 
-def bounded(state: ThreadState) -> None:
+def assert_bounded(state: ThreadState) -> None:
     """Assert invariants 1 to 4 and 7, which hold after all events but a birth."""
     paging, chosen = state.paging, state.paging.settings
     if state.seq == 1:

@@ -66,10 +66,10 @@ def wait(bench: Bench, seconds: float) -> None:
     bench.at += timedelta(seconds=seconds)
 
 
-def names(bench: Bench) -> list[str]:
+def list_names(bench: Bench) -> list[str]:
     """Return the keys that are visible at the instant of the next command."""
     return list(bench.state.memory.contents.list_visible(bench.at))
 
 
-def listed(bench: Bench) -> list[int]:
+def list_clocks(bench: Bench) -> list[int]:
     return [each.clock for each in bench.state.memory.list_live()]

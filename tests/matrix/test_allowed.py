@@ -105,7 +105,7 @@ def _beyond(choice: Any) -> Iterator[tuple[Any, str]]:
         yield " " if takes else f" {CANARY}", allowed.PATTERNS[choice["pattern"]]
 
 
-def _fields(
+def _iter_fields(
     schema: Any, root: Any, body: Any, loc: Loc = ()
 ) -> Iterator[tuple[Loc, Any, Any]]:
     """List each object in a valid body: its place and its schema."""
@@ -114,12 +114,12 @@ def _fields(
             yield loc, choice, body
             for name, inner in choice["properties"].items():
                 if name in body:
-                    yield from _fields(inner, root, body[name], (*loc, name))
+                    yield from _iter_fields(inner, root, body[name], (*loc, name))
         if "items" in choice and isinstance(body, list) and body:
-            yield from _fields(choice["items"], root, body[0], (*loc, 0))
+            yield from _iter_fields(choice["items"], root, body[0], (*loc, 0))
 
 
-def _changed(body: Any, loc: Loc, value: Any) -> Any:
+def _change_value(body: Any, loc: Loc, value: Any) -> Any:
     made = deepcopy(body)
     here = made
     for step in loc[:-1]:
@@ -135,29 +135,33 @@ def _changed(body: Any, loc: Loc, value: Any) -> Any:
 
 
 def _wrong_bodies(root: Any, right: Any) -> Iterator[Sent]:
-    for loc, schema, held in _fields(root, root, right):
+    for loc, schema, held in _iter_fields(root, root, right):
         names = [f"`{name}`" for name in schema["properties"]]
         if not schema.get("additionalProperties"):
             place = (*loc, len(held))
-            extra = _changed(right, (*loc, CANARY), 1)
+            extra = _change_value(right, (*loc, CANARY), 1)
             yield Sent("extra", place, extra, names)
             for meant in schema["properties"]:
-                near = _changed(right, (*loc, f"{meant}z"), 1)
+                near = _change_value(right, (*loc, f"{meant}z"), 1)
                 yield Sent("misspelt", place, near, ["not known: ", f"`{meant}`"])
         for name in schema.get("required", ()):
-            missing = _changed(right, (*loc, name), ...)
+            missing = _change_value(right, (*loc, name), ...)
             yield Sent("missing", (*loc, name), missing, ["is missing: "])
         for name, field in schema["properties"].items():
             place = (*loc, name)
             choices = _kinds(field, root)
             wrong = _wrong_type(choices)
             if wrong is not None:
-                yield Sent("type", place, _changed(right, place, wrong), ["takes "])
+                yield Sent(
+                    "type", place, _change_value(right, place, wrong), ["takes "]
+                )
             for choice in choices:
                 for value, says in _beyond(choice):
-                    yield Sent("bounds", place, _changed(right, place, value), [says])
+                    yield Sent(
+                        "bounds", place, _change_value(right, place, value), [says]
+                    )
                 if (most := choice.get("maxItems")) and held.get(name):
-                    more = _changed(right, place, [held[name][0]] * (most + 1))
+                    more = _change_value(right, place, [held[name][0]] * (most + 1))
                     yield Sent("bounds", place, more, [f"{most}"])
 
 

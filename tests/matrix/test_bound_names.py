@@ -248,7 +248,9 @@ def test_reserved_thread_name_is_refused_to_other_keys(
     ):
         answer = run(request)
         assert (answer.status, answer.code) == (422, "reserved_name")
-    path = recordings.lines(tmp_path, recordings.message(thread=name, user_id="ann"))
+    path = recordings.write_lines(
+        tmp_path, recordings.build_message(thread=name, user_id="ann")
+    )
     assert [bad.code for bad in recordings.take(acme, path)[1]] == ["reserved_name"]
     assert not Thread.objects.filter(name=name).exists()
     assert run(other.put(f"/threads/{name}", {"user_id": "bob"})).status == 201

@@ -147,11 +147,11 @@ def test_read_costs_the_same_at_any_size(
             ]
             made = run(client.post(f"/threads/t-1/{path}:batch", {"items": items}))
             assert made.status < 300, made.body
-        counts.append({label: _cost(client, label) for label in READS})
+        counts.append({label: _count_statements(client, label) for label in READS})
     assert counts[0] == counts[1]
 
 
-def _cost(client: Client, label: str) -> int:
+def _count_statements(client: Client, label: str) -> int:
     """Count the SQL statements of a read that is not the first."""
     query = "limit=200" if label in LISTS else ""
     ask(client, label, query=query)

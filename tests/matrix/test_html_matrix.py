@@ -248,7 +248,7 @@ Visitor = Callable[[str], Client]
 @pytest.fixture(scope="module")
 def sessions(acme: Project) -> dict[str, SimpleCookie]:
     """Return the cookies of a browser for each role in acme."""
-    return {role: signed_in(_member(acme, role)).cookies for role in ROLES}
+    return {role: signed_in(_make_member(acme, role)).cookies for role in ROLES}
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def visitor(sessions: dict[str, SimpleCookie]) -> Visitor:
 @pytest.fixture(scope="module")
 def foreign(standing: None) -> SimpleCookie:
     """Return the cookies of an owner of another project."""
-    return signed_in(_member(factories.make_project("zeta"), "owner")).cookies
+    return signed_in(_make_member(factories.make_project("zeta"), "owner")).cookies
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ def _browser(kept: SimpleCookie) -> Client:
     return client
 
 
-def _member(project: Project, role: str) -> Operator:
+def _make_member(project: Project, role: str) -> Operator:
     # The last owner can't give the role away, so there is always one more.
     operators.set_role(project, operators.ensure_default(), "owner")
     name = f"{role}-of-{project.slug}"
@@ -336,7 +336,7 @@ def test_pages_are_refused_without_a_session(
 
 def _dead(project: Project) -> Iterator[Client]:
     """Make sessions that are signed out, too old, or of a disabled operator."""
-    operator = _member(project, "owner")
+    operator = _make_member(project, "owner")
     out, old, disabled = (signed_in(operator) for _ in range(3))
     out.post("/sign-out")
     session = old.session

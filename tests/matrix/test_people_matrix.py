@@ -89,7 +89,7 @@ def people(acme: Project) -> People:
 NOBODY = {"{s}": str(uuid4()), "{e}": str(uuid4()), "{d}": str(uuid4()), "{u}": "eve"}
 
 
-def _filled(text: Any, names: dict[str, str]) -> Any:
+def _fill_names(text: Any, names: dict[str, str]) -> Any:
     for name, value in names.items():
         text = text.replace(name, value) if isinstance(text, str) else text
     return text
@@ -97,16 +97,16 @@ def _filled(text: Any, names: dict[str, str]) -> Any:
 
 def _ask(client: Client, label: str, names: dict[str, str]) -> Answer:
     row = PEOPLE[label]
-    body = row.body and {name: _filled(v, names) for name, v in row.body.items()}
+    body = row.body and {name: _fill_names(v, names) for name, v in row.body.items()}
     method = label.partition(" ")[0].upper()
-    return run(client.send(method, _filled(row.target, names), body or row.body))
+    return run(client.send(method, _fill_names(row.target, names), body or row.body))
 
 
 def _client(project: Project, *scopes: str, subject: Subject | None = None) -> Client:
     return Client(key=factories.make_key(project, scopes=scopes, subject=subject)[1])
 
 
-def _scope(label: str) -> str:
+def _get_scope(label: str) -> str:
     return min(
         auth.get_admitting_scopes(OPERATIONS[label]["x-scope"]), key=SCOPES.index
     )
@@ -143,7 +143,7 @@ def test_wrong_scope_is_refused(
 def test_missing_and_dead_credentials_answer_alike(
     acme: Project, people: People, label: str
 ) -> None:
-    scope = _scope(label)
+    scope = _get_scope(label)
     revoked, expired = _client(acme, scope), _client(acme, scope)
     rows = ApiKey.objects.order_by("-created_at")
     api_keys.revoke(rows[1])
@@ -160,7 +160,7 @@ def test_missing_and_dead_credentials_answer_alike(
 def test_foreign_subject_answers_like_an_absent_one(
     zeta: Project, people: People, label: str
 ) -> None:
-    stranger = _client(zeta, _scope(label))
+    stranger = _client(zeta, _get_scope(label))
     foreign = _ask(stranger, label, people.names)
     assert (foreign.status, foreign.code) == PEOPLE[label].absent
     assert foreign.comparable == _ask(stranger, label, NOBODY).comparable
@@ -171,7 +171,7 @@ def test_bound_key_finds_no_other_subject(
     acme: Project, people: People, label: str
 ) -> None:
     bob = subjects.find_or_create(acme.id, "bob")
-    bound = _client(acme, _scope(label), subject=bob)
+    bound = _client(acme, _get_scope(label), subject=bob)
     foreign = _ask(bound, label, people.names)
     assert (foreign.status, foreign.code) == (404, "not_found")
     assert foreign.comparable == _ask(bound, label, NOBODY).comparable

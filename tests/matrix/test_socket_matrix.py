@@ -86,13 +86,13 @@ def cast(acme: Project, zeta: Project) -> Cast:
     theirs = factories.make_thread(stranger, "theirs")
     named = {"own": ("t-1", own.id), "foreign": ("theirs", theirs.id)}
     return Cast(
-        keys=_keys(acme, zeta),
+        keys=_make_keys(acme, zeta),
         sessions=_sessions(acme, zeta),
         threads={**named, "absent": ("absent", UUID(int=1))},
     )
 
 
-def _keys(acme: Project, zeta: Project) -> dict[str, str]:
+def _make_keys(acme: Project, zeta: Project) -> dict[str, str]:
     bob = subjects.find_or_create(acme.id, "bob")
     made = {
         "right": factories.make_key(acme),

@@ -113,7 +113,7 @@ def import_about(hub: Hub, text: str) -> bool:
 
 
 def take_bundle(hub: Hub, text: str) -> bool:
-    data = bundled.signed(
+    data = bundled.sign_bundle(
         hub.bundle, lambda manifest: manifest["subject"].update(user_id=text)
     )
     try:
@@ -157,7 +157,7 @@ def build(
     factories.append(agent, "t-1", "hello")
     bundle = bundled.export(subjects.find_or_create(agent.project, "ann"))
 
-    def made() -> Hub:
+    def make_hub() -> Hub:
         project = factories.make_project(f"p{uuid4().hex[:12]}")
         # Owners first: without one a project takes nobody else.
         owner, officer = (make_member(project, role) for role in ("owner", "officer"))
@@ -172,7 +172,7 @@ def build(
             bundle=bundle,
         )
 
-    return made
+    return make_hub
 
 
 @pytest.mark.slow

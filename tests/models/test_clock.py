@@ -36,13 +36,13 @@ class Machine:
     def __init__(self) -> None:
         self.wall_ns, self.ticks = NOON_NS, 5 * SECOND_NS
 
-    def clock(self) -> Clock:
+    def build_clock(self) -> Clock:
         return Clock(wall_ns=lambda: self.wall_ns, ticks=lambda: self.ticks)
 
 
 def test_clock_follows_the_tick_count_not_the_wall_clock() -> None:
     machine = Machine()
-    clock = machine.clock()
+    clock = machine.build_clock()
     assert clock.now() == NOON
     for jump in (timedelta(days=90), timedelta(days=-90)):
         machine.wall_ns += int(jump.total_seconds()) * SECOND_NS
@@ -54,7 +54,7 @@ def test_clock_follows_the_tick_count_not_the_wall_clock() -> None:
 
 @pytest.mark.parametrize("behind_ns", [0, 1_000_000, TOLERANCE_NS, -TOLERANCE_NS])
 def test_small_clock_skew_is_corrected(behind_ns: int) -> None:
-    clock = Machine().clock()
+    clock = Machine().build_clock()
     clock.compare(behind_ns)
     clock.require_true()
     assert clock.time_ns() == NOON_NS + behind_ns
@@ -63,7 +63,7 @@ def test_small_clock_skew_is_corrected(behind_ns: int) -> None:
 
 @pytest.mark.parametrize("behind_ns", [TOLERANCE_NS + 1, -TOLERANCE_NS - 1])
 def test_large_clock_skew_is_reported_and_not_corrected(behind_ns: int) -> None:
-    clock = Machine().clock()
+    clock = Machine().build_clock()
     clock.compare(behind_ns)
     assert clock.is_skewed
     with pytest.raises(ClockSkewError):
@@ -88,7 +88,7 @@ def test_clock_hook_sets_the_time_in_tests() -> None:
 
 def test_clock_hook_is_ignored_outside_tests(settings: Settings) -> None:
     settings.TESTING = False
-    clock = Machine().clock()
+    clock = Machine().build_clock()
     clock.use_source(lambda: 0)
     assert clock.now() == NOON
 

@@ -98,7 +98,9 @@ class Loop(Bench):
         asking = selection.PackingOptions(
             name="talk", turn=self.state.turn_count, **fields
         )
-        wanted = selection.build_packing_input(self.state, asking, home=self.home())
+        wanted = selection.build_packing_input(
+            self.state, asking, home=self.list_home_pages()
+        )
         wanted = selection.continue_exchange(wanted, self.last)
         wanted = selection.place_parts(wanted, self.texts, lambda _: estimate_tokens)
         packed = packing.pack(wanted, self.texts)
@@ -107,7 +109,7 @@ class Loop(Bench):
         self.last = packed.record
         return packed
 
-    def home(self) -> list[PageEntry]:
+    def list_home_pages(self) -> list[PageEntry]:
         """Return pages that are neither mapped nor hot, newest first."""
         paging = self.state.paging
         live = self.rows.live.values()
@@ -187,7 +189,7 @@ def brings(call_id: str, text: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
-def shown(request: bytes) -> str:
+def render_texts(request: bytes) -> str:
     """Return all texts of the messages of a request, decoded."""
     texts = [message.get("content") for message in json.loads(request)["messages"]]
     return "\n".join(text for text in texts if isinstance(text, str))

@@ -42,7 +42,7 @@ NEVER, UNSAID = Expiry(given=True), Expiry()
 
 
 @contextmanager
-def at(moment: datetime) -> Iterator[None]:
+def travel_to(moment: datetime) -> Iterator[None]:
     """Do the block's acts at that instant."""
     with time_machine.travel(moment, tick=False):
         yield
@@ -136,7 +136,7 @@ def key_rows(thread: Thread) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-def names(thread: Thread) -> list[str]:
+def list_names(thread: Thread) -> list[str]:
     return [row["key"] for row in key_rows(thread)]
 
 
@@ -145,7 +145,7 @@ def dues(thread: Thread) -> dict[int, datetime]:
     return dict(rows.values_list("seq", "due_at"))
 
 
-def held(thread: Thread) -> list[int]:
+def list_held_seqs(thread: Thread) -> list[int]:
     """Return seqs of the values that the journal still has."""
     rows = Event.objects.filter(thread=thread, type="key.set", payload__isnull=False)
     return [*rows.order_by("seq").values_list("seq", flat=True)]

@@ -121,7 +121,7 @@ class Lives(RuleBasedStateMachine):
             "absent": Expected(absent=True),
         }[said]
 
-    def seen(self, key: str) -> int | None:
+    def find_version(self, key: str) -> int | None:
         self.model.at = self.now()
         held = self.model.visible().get(key)
         return held.version if held else None
@@ -132,7 +132,7 @@ class Lives(RuleBasedStateMachine):
             value=text,
             bytes=len(text),
             expiry=expiry,
-            expected=self.condition(said, self.seen(key)),
+            expected=self.condition(said, self.find_version(key)),
         )
 
     def point(self, pick: int) -> int | str:
@@ -166,7 +166,7 @@ class Lives(RuleBasedStateMachine):
         self, keys: list[str], text: bytes, expiry: Expiry, said: str, deletes: set[str]
     ) -> None:
         changes = [
-            DeleteKey(key=key, expected=self.condition(said, self.seen(key)))
+            DeleteKey(key=key, expected=self.condition(said, self.find_version(key)))
             if key in deletes
             else self.setting(key, text, expiry, said)
             for key in keys
@@ -175,7 +175,9 @@ class Lives(RuleBasedStateMachine):
 
     @rule(key=KEYS, said=CONDITIONS)
     def delete_key(self, key: str, said: str) -> None:
-        change = DeleteKey(key=key, expected=self.condition(said, self.seen(key)))
+        change = DeleteKey(
+            key=key, expected=self.condition(said, self.find_version(key))
+        )
         self.both(ChangeKeys(changes=(change,)))
 
     @rule(
@@ -189,7 +191,7 @@ class Lives(RuleBasedStateMachine):
         command = RetimeKey(
             key=key,
             expiry=expiry,
-            expected=self.condition(said, self.seen(key)),
+            expected=self.condition(said, self.find_version(key)),
             value=held.text if held and value else None,
         )
         self.both(command)

@@ -221,7 +221,7 @@ class Model:
         while self.heard:
             self.swept(self.heard.pop(0))
 
-    def due(self, seqs: Sequence[int], grace: timedelta) -> list[int]:
+    def list_due_seqs(self, seqs: Sequence[int], grace: timedelta) -> list[int]:
         """Return the seqs of the values that may leave the journal."""
         found = []
         for seq in sorted({*seqs}):
@@ -232,7 +232,7 @@ class Model:
         return found
 
     def _erase_values(self, command: EraseValues) -> None:
-        if seqs := self.due(command.seqs, command.grace):
+        if seqs := self.list_due_seqs(command.seqs, command.grace):
             self._tell("values.erased", seqs=seqs)
             self.erased |= {seq + self.inherited for seq in seqs}
 
@@ -326,7 +326,7 @@ class Model:
         moved = len({*notes} ^ {*self.things.notes})
         if not (changed or removed or moved or task != self.things.task):
             return
-        before = self._before()
+        before = self._get_equal_checkpoint()
         pruned = self._automatic()[:-AUTOMATIC_KEPT]
         counts = {"set": changed, "removed": removed, "notes": moved}
         told = {"target": target, "before": before, "pruned": pruned, **counts}
@@ -335,7 +335,7 @@ class Model:
         for clock in pruned:
             del self.points[clock]
 
-    def _before(self) -> int:
+    def _get_equal_checkpoint(self) -> int:
         """Find the checkpoint that equals the present contents, or make one.
 
         A thread looks no further than its current checkpoint.

@@ -45,9 +45,9 @@ class Standing:
     def take(self, event: Any, clock: int, state: ThreadState, live: Live) -> None:
         """Take an event in; the state and the pages are those after its command."""
         if event.event_type == "slot.appended":
-            self._appended(event)
+            self._note_slot(event)
         elif event.event_type == "page.created" and event.observed:
-            self._created(event, clock, live)
+            self._note_observation(event, clock, live)
         elif event.event_type == "log.reflected":
             for n in self.ranges[event.page_id]:
                 self.by[n] = event.page_id
@@ -56,14 +56,14 @@ class Standing:
             spared = user is not None and each.page_id == f"slot-{user.slot}"
             assert each.cause != "observed" or not spared
 
-    def _appended(self, event: Any) -> None:
+    def _note_slot(self, event: Any) -> None:
         self.by.append(None)
         if event.role == "assistant":
             self.groups.append(range(event.index, event.index + 1))
         elif event.role == "tool":
             self.groups[-1] = range(self.groups[-1].start, event.index + 1)
 
-    def _created(self, event: Any, clock: int, live: Live) -> None:
+    def _note_observation(self, event: Any, clock: int, live: Live) -> None:
         body = event.observed
         span = range(body.begin, body.end)
         self.ranges[event.page_id] = span

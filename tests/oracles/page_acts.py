@@ -89,7 +89,7 @@ def levels_of(
     )
 
 
-def entry(thread: Thread, page_id: str) -> PageEntry | None:
+def find_page_entry(thread: Thread, page_id: str) -> PageEntry | None:
     """Return a page's entry from the rows, whatever the TLB holds."""
     return table(thread).find_entry(page_id)
 

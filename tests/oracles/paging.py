@@ -99,7 +99,7 @@ class Rows:
             for entry in self.live.values()
             if any(
                 place.thread == thread and first <= place.seq <= last
-                for place in places(entry)
+                for place in list_places(entry)
                 for thread, first, last in ranges
             )
         ]
@@ -238,26 +238,26 @@ class Rows:
     def _records_erased(
         self, before: ThreadState, event: Any, place: Location, began: int
     ) -> None:
-        def gone(at: Location) -> bool:
+        def is_gone(at: Location) -> bool:
             return any(
                 at.thread == thread and first <= at.seq <= last
                 for thread, first, last in event.ranges
             )
 
-        self.payloads = {at for at in self.payloads if not gone(Location(*at, 0))}
+        self.payloads = {at for at in self.payloads if not is_gone(Location(*at, 0))}
         for page_id, entry in [*self.live.items()]:
             levels: list[Any] = [
-                None if e and gone(e.location) else e for e in entry.levels
+                None if e and is_gone(e.location) else e for e in entry.levels
             ]
             if levels[0] is None:
                 del self.live[page_id]
                 self.gone.add(page_id)
                 continue
-            hint = None if entry.hint and gone(entry.hint) else entry.hint
+            hint = None if entry.hint and is_gone(entry.hint) else entry.hint
             self.live[page_id] = entry._replace(levels=tuple(levels), hint=hint)
 
 
-def places(entry: PageEntry) -> list[Location]:
+def list_places(entry: PageEntry) -> list[Location]:
     """Return the locations of a page's texts."""
     found = [level.location for level in entry.levels if level is not None]
     return [*found, entry.hint] if entry.hint else found
@@ -351,7 +351,7 @@ class Bench:
         return [frame.page_id for frame in self.paging.list_in_context_order()]
 
 
-def only(events: list[Any], kind: type[EventType]) -> list[EventType]:
+def list_of_kind(events: list[Any], kind: type[EventType]) -> list[EventType]:
     return [event for event in split_events(events) if isinstance(event, kind)]
 
 
@@ -360,19 +360,19 @@ def split_events(events: Iterable[Any]) -> list[Any]:
     return [one for event in events for one in split_event(event)]
 
 
-def prose(tokens: int, word: str = "abcdefg") -> str:
+def build_prose(tokens: int, word: str = "abcdefg") -> str:
     """Build a text of about that many tokens, in sentences."""
     sentence = " ".join([word] * 6).capitalize() + ". "
     return (sentence * (tokens // estimate_tokens(sentence) + 1))[: tokens * 16 // 5]
 
 
-def slot(tokens: int, role: str = "user", cost: int | None = None) -> NewSlot:
+def build_slot(tokens: int, role: str = "user", cost: int | None = None) -> NewSlot:
     """Build a message of exactly so many tokens, at that cost unless told otherwise."""
     return NewSlot(
         from_name="a",
         to_name="b",
         type=f"chat.{role}",
-        content=json.dumps(prose(tokens)).encode(),
+        content=json.dumps(build_prose(tokens)).encode(),
         tokens=tokens,
         cost=tokens if cost is None else cost,
     )
@@ -385,12 +385,12 @@ def bare(page_id: str, tokens: int, level: int = 0) -> int:
     return max(1, tokens - weights.weigh_call(page_id))
 
 
-def page(page_id: str, tokens: int = 100, **fields: Any) -> NewPage:
+def build_page(page_id: str, tokens: int = 100, **fields: Any) -> NewPage:
     """Build a page that takes exactly so many tokens of a working set."""
     given: dict[str, Any] = {
         "type": "artifact",
         "modality": "text",
-        "payload": json.dumps({"text": prose(tokens)}).encode(),
+        "payload": json.dumps({"text": build_prose(tokens)}).encode(),
         "tokens": tokens,
         "cost": bare(page_id, tokens),
         "bytes": tokens * 4,
@@ -406,14 +406,14 @@ def make(bench: Bench, *pages: NewPage) -> list[Any]:
 def rewrite(page_id: str, tokens: int) -> UpdatePage:
     return UpdatePage(
         page_id=page_id,
-        payload=json.dumps({"text": prose(tokens)}).encode(),
+        payload=json.dumps({"text": build_prose(tokens)}).encode(),
         tokens=tokens,
         cost=bare(page_id, tokens),
         bytes=tokens * 4,
     )
 
 
-def made(
+def build_levels(
     page_id: str, *tokens: int | None, version: int = 1, producer: str = "extract/1"
 ) -> MadeLevels:
     """Build levels 1, 2, 3 of so many tokens each; None stands for one not made."""

@@ -80,9 +80,9 @@ class Memory:
 
     @property
     def used(self) -> int:
-        return sum(self.cost(page_id) for page_id in self.frames)
+        return sum(self.weigh_frame(page_id) for page_id in self.frames)
 
-    def cost(self, page_id: str) -> int:
+    def weigh_frame(self, page_id: str) -> int:
         return self.weigh(page_id, self.frames[page_id]["level"])
 
     def weigh(self, page_id: str, level: int, *, recalled: bool = False) -> int:
@@ -98,26 +98,28 @@ class Memory:
 
     # Pins
 
-    def counted(self, page_id: str) -> bool:
+    def is_pinned(self, page_id: str) -> bool:
         return page_id in self.pins or (
             page_id == "system-prompt" and self.set["auto_pin_system"]
         )
 
     def counted_tokens(self) -> int:
-        return sum(self.cost(each) for each in self.frames if self.counted(each))
+        return sum(
+            self.weigh_frame(each) for each in self.frames if self.is_pinned(each)
+        )
 
     def pinned(self, more: int = 0) -> dict[str, str]:
         left = self.share - more
         kept = dict.fromkeys(self.pins, "explicit")
-        left -= sum(self.cost(page_id) for page_id in self.pins)
+        left -= sum(self.weigh_frame(page_id) for page_id in self.pins)
         newest = sorted(self.frames, key=lambda each: -self.pages[each]["created"])
         for rule, wanted, share in self._wishes(newest):
             room = min(left, share)
             for page_id in wanted:
-                if page_id not in kept and self.cost(page_id) <= room:
+                if page_id not in kept and self.weigh_frame(page_id) <= room:
                     kept[page_id] = rule
-                    room -= self.cost(page_id)
-                    left -= self.cost(page_id)
+                    room -= self.weigh_frame(page_id)
+                    left -= self.weigh_frame(page_id)
         return kept
 
     def _wishes(self, newest: list[str]) -> list[tuple[str, list[str], float]]:
@@ -185,11 +187,11 @@ class Memory:
         if own is None:
             return self.largest(page_id)
         above = [p for p in self.frames if p != page_id and self.rank(p) <= own]
-        return self.usable - sum(map(self.cost, above))
+        return self.usable - sum(map(self.weigh_frame, above))
 
     # Policies
 
-    def value(self, page_id: str) -> float:
+    def rate_value(self, page_id: str) -> float:
         page = self.pages[page_id]
         importance: float = page["importance"]
         return 0.5 * importance + 0.5 * (1 - PRIORITY[page["type"]])
@@ -248,7 +250,7 @@ class Memory:
             if self.set["policy"] != "lru":
                 scores[page_id] = (
                     0.4 * recency
-                    + 0.4 * self.value(page_id)
+                    + 0.4 * self.rate_value(page_id)
                     + 0.2 * self.windows(page_id)[0]
                 )
         return scores
@@ -262,7 +264,7 @@ class Memory:
         return (
             0.3 / (1 + idle)
             + 0.2 * often
-            + 0.3 * self.value(page_id)
+            + 0.3 * self.rate_value(page_id)
             + 0.2 * self.windows(page_id)[0]
         )
 
@@ -343,7 +345,7 @@ class Memory:
             self.clock -= bool(displaced or not last[3])
         if displaced:
             del self.hot[displaced]
-        self.evicted_tokens += self.cost(page_id)
+        self.evicted_tokens += self.weigh_frame(page_id)
         past = self.past.setdefault(page_id, no_past())
         past.update(evicted=self.turn, total=self.evicted_tokens, back=False)
         self.heat(page_id, self.frames.pop(page_id))
@@ -354,7 +356,7 @@ class Memory:
         if self.used + tokens <= self.set["evict_at"] * self.usable:
             return
         aim = int(self.set["evict_to"] * self.usable) - tokens
-        growing = sparing is not None and self.counted(sparing)
+        growing = sparing is not None and self.is_pinned(sparing)
         more = tokens if growing else 0
         moved = -1
         # A lowered page may have taken another's pin: look again.
@@ -399,15 +401,17 @@ class Memory:
         below = [n for n in range(now + 1, 4) if page["costs"][n] is not None]
         if below and page["tokens"][below[0]] <= page["tokens"][now] / 2:
             return (
-                below[0] if self.weigh(page_id, below[0]) < self.cost(page_id) else None
+                below[0]
+                if self.weigh(page_id, below[0]) < self.weigh_frame(page_id)
+                else None
             )
         return None
 
     def room(self, page_id: str, cost: int, own: Own = None) -> bool:
         if cost > self.most(page_id, own):
             return False
-        more = cost - (self.cost(page_id) if page_id in self.frames else 0)
-        if self.counted(page_id) and self.counted_tokens() + more > self.share:
+        more = cost - (self.weigh_frame(page_id) if page_id in self.frames else 0)
+        if self.is_pinned(page_id) and self.counted_tokens() + more > self.share:
             return False
         if more > 0:
             self.run(more, sparing=page_id)
@@ -419,9 +423,11 @@ class Memory:
 
     def largest(self, page_id: str) -> float:
         rest = float((1 - self.set["pin_share"]) * self.usable)
-        return max(self.share, rest) if self.counted(page_id) else rest
+        return max(self.share, rest) if self.is_pinned(page_id) else rest
 
-    def fitting(self, page_id: str, level: int, own: Own = None) -> int | None:
+    def find_fitting_level(
+        self, page_id: str, level: int, own: Own = None
+    ) -> int | None:
         costs = self.pages[page_id]["costs"]
         recalled = self.returns(page_id, own)
         for each in range(level, 4):
@@ -456,7 +462,7 @@ class Memory:
         self, page_id: str, level: int, lookup: str | None = None, own: Own = None
     ) -> bool:
         now = self.frames.get(page_id, {}).get("level")
-        fits = self.fitting(page_id, level, own)
+        fits = self.find_fitting_level(page_id, level, own)
         if now is not None and level <= now and (fits is None or fits >= now):
             return True
         if fits is None:

@@ -31,7 +31,7 @@ class Model(Memory):
         self.born(slot, kind, importance, role)
         self.placed(page_id, mapped=mapped, displaced=displaced)
         if role == "user" or not self.user:
-            self.joined()
+            self.mark_joined()
         if role == "user":
             self.user, self.users_since = (page_id, self.clock), self.users_since + 1
         if mapped:
@@ -42,7 +42,7 @@ class Model(Memory):
             return
         if slot.cost > self.most(page_id, own):
             self.compress(page_id, made)
-        fits = self.fitting(page_id, 0, own) is not None
+        fits = self.find_fitting_level(page_id, 0, own) is not None
         if self.set["map_slots"]:
             fits = self.map(page_id, 0, own=own)
         if not fits and role == "user":
@@ -52,17 +52,17 @@ class Model(Memory):
         """Release the tokens that an exchange took beyond the share of a page."""
         rules = self.pinned()
         for page_id in sorted(self.frames, key=lambda each: self.frames[each]["at"]):
-            level, cost = self.frames[page_id]["level"], self.cost(page_id)
+            level, cost = self.frames[page_id]["level"], self.weigh_frame(page_id)
             free = rules.get(page_id) not in ("explicit", "system")
             if free and cost > self.largest(page_id):
-                fits = self.fitting(page_id, level)
+                fits = self.find_fitting_level(page_id, level)
                 if fits is None:
                     self.leave(page_id)
                 else:
                     self.step("lowered", page_id, fits)
                     self.frames[page_id]["level"] = fits
 
-    def joined(self) -> None:
+    def mark_joined(self) -> None:
         """Mark frames of the ended exchange as joined, from the last user slot on."""
         first = int(self.user[0].removeprefix("slot-")) if self.user else self.slots - 2
         for index in range(first, self.slots - 1):
@@ -102,7 +102,7 @@ class Model(Memory):
                 self.map(page_id, 0)
             return
         weighs = page.cost + framing(page_id)
-        if page.map and self.counted(page_id):
+        if page.map and self.is_pinned(page_id):
             self.within_share(weighs)
         mapped = page.map and self.room(page_id, weighs)
         displaced = None if mapped else self.displaced()
@@ -116,21 +116,21 @@ class Model(Memory):
         if self.counted_tokens() + more > self.share:
             raise No("pin_budget")
 
-    def live(self, page_id: str) -> None:
+    def require_live(self, page_id: str) -> None:
         if page_id not in self.pages:
             raise No("page_erased" if page_id in self.gone else "page_unknown")
 
     def update(self, command: Any) -> None:
         page_id = command.page_id
-        self.live(page_id)
+        self.require_live(page_id)
         if command.tokens is not None and page_id.startswith("slot-"):
             raise No("derived_page")
         lookup = "hit" if page_id in self.lru else "miss"
         page = self.pages[page_id]
         if command.cost is not None and page_id in self.frames:
             weighs = command.cost + framing(page_id)
-            if self.counted(page_id):
-                self.within_share(weighs - self.cost(page_id))
+            if self.is_pinned(page_id):
+                self.within_share(weighs - self.weigh_frame(page_id))
             if not self.room(page_id, weighs):
                 self.leave(page_id)
         self.step("updated", page_id, lookup)
@@ -146,7 +146,7 @@ class Model(Memory):
                 self.frames[page_id]["level"] = 0
 
     def delete(self, page_id: str) -> None:
-        self.live(page_id)
+        self.require_live(page_id)
         if page_id.startswith("slot-"):
             raise No("derived_page")
         self.step("deleted", page_id, self.look_up(page_id))
@@ -170,15 +170,15 @@ class Model(Memory):
         self.gone.add(page_id)
 
     def map_page(self, page_id: str, level: int, made: Any) -> None:
-        self.live(page_id)
+        self.require_live(page_id)
         lookup = "hit" if page_id in self.lru else "miss"
         self.compress(page_id, made)
         level = self.at_most(page_id, level)
         now = self.frames.get(page_id, {}).get("level")
         if now is not None and level > now and page_id in self.pinned():
             raise No("pinned")
-        if self.counted(page_id):
-            held = 0 if now is None else self.cost(page_id)
+        if self.is_pinned(page_id):
+            held = 0 if now is None else self.weigh_frame(page_id)
             recalled = self.returns(page_id, None)
             self.within_share(self.weigh(page_id, level, recalled=recalled) - held)
         before = len(self.steps)
@@ -188,7 +188,7 @@ class Model(Memory):
             self.look_up(page_id)
 
     def evict(self, page_id: str) -> None:
-        self.live(page_id)
+        self.require_live(page_id)
         if page_id in self.frames:
             if page_id in self.pinned():
                 raise No("pinned")
@@ -198,7 +198,7 @@ class Model(Memory):
             del self.hot[page_id]
 
     def pin(self, page_id: str) -> None:
-        self.live(page_id)
+        self.require_live(page_id)
         if page_id in self.pins:
             return
         lookup: str | None = "hit" if page_id in self.lru else "miss"
@@ -207,21 +207,21 @@ class Model(Memory):
                 raise No("no_room")
             self.look_up(page_id)
             lookup = None
-        if not self.counted(page_id):
-            self.within_share(self.cost(page_id))
+        if not self.is_pinned(page_id):
+            self.within_share(self.weigh_frame(page_id))
         self.step("pinned", page_id, lookup)
         if lookup:
             self.look_up(page_id)
         self.pins.add(page_id)
 
     def unpin(self, page_id: str) -> None:
-        self.live(page_id)
+        self.require_live(page_id)
         if page_id in self.pins:
             self.step("unpinned", page_id, self.look_up(page_id))
             self.pins.remove(page_id)
 
-    def reference(self, page_id: str) -> None:
-        self.live(page_id)
+    def reference_page(self, page_id: str) -> None:
+        self.require_live(page_id)
         self.step("referenced", page_id, self.look_up(page_id))
         self.use(page_id)
 
@@ -258,9 +258,9 @@ class Model(Memory):
 
     def deliverable(self, page_id: str) -> float:
         most = self.most(page_id, (2, 0))
-        if not self.counted(page_id):
+        if not self.is_pinned(page_id):
             return most
-        held = self.cost(page_id) if page_id in self.frames else 0
+        held = self.weigh_frame(page_id) if page_id in self.frames else 0
         return min(most, self.share - self.counted_tokens() + held)
 
     def came_back(self, page_id: str) -> None:
@@ -301,7 +301,7 @@ class Model(Memory):
             if self.turn - max(past["fault"] or 0, past["evicted"] or 0) > 20:
                 del self.past[page_id]
         if self.user and self.user[0] in self.pages:
-            if self.fitting(self.user[0], 0, (1, 0)) != 0:
+            if self.find_fitting_level(self.user[0], 0, (1, 0)) != 0:
                 self.compress(self.user[0], made)
             self.map(self.user[0], 0, own=(1, 0))
 

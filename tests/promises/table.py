@@ -68,7 +68,7 @@ def tried_in(path: Path) -> Iterator[Tried]:
 def _command(test: str, marks: set[str]) -> str:
     if "pytest.mark.nightly" in marks:
         return "nightly"
-    listed = test.removeprefix("tests/") in slow.names()
+    listed = test.removeprefix("tests/") in slow.list_names()
     return "test-all" if listed or "pytest.mark.slow" in marks else "test"
 
 

@@ -64,7 +64,7 @@ def lively(page: Page) -> Locator:
     return (back if back.count() else page.locator(".tile[id]")).first
 
 
-def first(page: Page, where: str) -> Locator:
+def open_first_row(page: Page, where: str) -> Locator:
     """Return the first row of a list."""
     page.goto(where)
     line = page.locator("a[data-row]").first
@@ -91,9 +91,11 @@ def of_a_thread(page: Page, threads: str) -> None:
 
 def of_paging(page: Page, threads: str) -> None:
     """Take pictures of a thread with two topics too large for both to stay."""
-    thread = first(page, f"{threads}?q=agent_type:researcher").get_attribute("href")
+    thread = open_first_row(page, f"{threads}?q=agent_type:researcher").get_attribute(
+        "href"
+    )
     base = f"{threads.split('/p/', maxsplit=1)[0]}{thread}"
-    newest = first(page, f"{base}/turns").inner_text()
+    newest = open_first_row(page, f"{base}/turns").inner_text()
     # The turn before the newest tells all that it fetched back.
     n = int(newest.replace(",", "")) - 1
     for name, path in (
@@ -133,10 +135,10 @@ def of_memory(page: Page, threads: str) -> None:
 def of_privacy(page: Page, threads: str) -> None:
     """Take pictures of the concierge's first guest, who was forgotten meanwhile."""
     hub = threads.removesuffix("/threads")
-    first(page, f"{hub}/receipts").click()
+    open_first_row(page, f"{hub}/receipts").click()
     page.locator("h1").wait_for()
     taken_twice(page, "receipt")
-    first(page, f"{hub}/erasures").click()
+    open_first_row(page, f"{hub}/erasures").click()
     page.locator("h1").wait_for()
     taken_twice(page, "erasure")
 
@@ -154,7 +156,7 @@ def test_readme_and_docs_pictures_are_taken(link: str) -> None:
         page.wait_for_url("**/p/**")
         hub = page.url.rstrip("/")
         threads = f"{hub}/threads"
-        first(page, f"{threads}?sort=slots")
+        open_first_row(page, f"{threads}?sort=slots")
         page.wait_for_timeout(20_000)
         page.reload()
         take_picture(page, "threads")

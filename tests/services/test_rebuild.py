@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 PROJECTIONS = (Slot, Turn, ThreadLabel)
 
 
-def rows(thread: Thread) -> dict[str, list[Any]]:
+def list_rows(thread: Thread) -> dict[str, list[Any]]:
     """Return everything stored that repeats the fold."""
     found: dict[str, list[Any]] = {
         model.__name__: list(
@@ -59,7 +59,7 @@ def make_run(agent: Agent, name: str = "run") -> Thread:
 
 def test_rebuild_restores_lost_and_wrong_rows(agent: Agent) -> None:
     thread = make_run(agent)
-    before = rows(thread)
+    before = list_rows(thread)
     Slot.objects.filter(index__lt=5).delete()
     Slot.objects.update(tokens=1_000, type="chat.system")
     Turn.objects.filter(n=2).delete()
@@ -68,16 +68,16 @@ def test_rebuild_restores_lost_and_wrong_rows(agent: Agent) -> None:
     Thread.objects.update(slot_count=1, turn_count=0, labels="{}", status="closed")
     assert verify(get_thread(agent, "run")) is not None
     rebuild(get_thread(agent, "run"))
-    assert rows(thread) == before
+    assert list_rows(thread) == before
     assert verify(get_thread(agent, "run")) is None
 
 
 def test_rebuild_leaves_correct_rows_unchanged(agent: Agent) -> None:
     thread = make_run(agent)
-    before = rows(thread)
+    before = list_rows(thread)
     rebuild(thread)
     rebuild(get_thread(agent, "run"))
-    assert rows(thread) == before
+    assert list_rows(thread) == before
 
 
 def test_rebuild_does_not_touch_the_journal(agent: Agent) -> None:
@@ -104,11 +104,11 @@ def test_fork_is_rebuilt_from_its_parent(agent: Agent) -> None:
     run(threads.fork(agent=agent, name="child", command=command))
     append(agent, "child", "C")
     child = get_thread(agent, "child")
-    before = rows(child)
+    before = list_rows(child)
     Slot.objects.filter(thread=child).delete()
     Thread.objects.filter(id=child.id).update(lineage="[]", slot_count=0)
     rebuild(get_thread(agent, "child"))
-    assert rows(child) == before
+    assert list_rows(child) == before
 
 
 def test_long_thread_is_rebuilt_in_pieces_and_its_snapshots_come_back(
@@ -119,10 +119,10 @@ def test_long_thread_is_rebuilt_in_pieces_and_its_snapshots_come_back(
     thread = get_thread(agent)
     assert Snapshot.objects.filter(thread=thread).count() == 2
     steps: list[int] = []
-    before = rows(thread)
+    before = list_rows(thread)
     Slot.objects.filter(index__gte=100).delete()
     rebuild(thread, progress=steps.append)
-    assert rows(thread) == before
+    assert list_rows(thread) == before
     assert sum(steps) == 1_201
     assert len(steps) > 2
     assert verify(get_thread(agent)) is None

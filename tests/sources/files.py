@@ -23,7 +23,7 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
 
 
-def calls(module: ast.AST) -> Iterator[ast.Call]:
+def iter_calls(module: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(module) if isinstance(node, ast.Call))
 
 
@@ -32,7 +32,7 @@ def related_names() -> set[str]:
     return {
         keyword.value.value
         for path in modules("memoryhub/models")
-        for call in calls(tree(path))
+        for call in iter_calls(tree(path))
         for keyword in call.keywords
         if keyword.arg == "related_name"
         and isinstance(keyword.value, ast.Constant)

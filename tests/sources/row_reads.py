@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from tests.sources.files import calls
+from tests.sources.files import iter_calls
 from tests.sources.row_writes import LAYERS
 
 MANAGERS = {"objects", "_base_manager", "_default_manager"}
@@ -62,4 +62,4 @@ def row_reads(module: ast.Module, related: set[str]) -> Iterator[int]:
             yield node.lineno
         if isinstance(node, ast.stmt) and imports_queries(node):
             yield node.lineno
-    yield from (call.lineno for call in calls(module) if reads_row(call, related))
+    yield from (call.lineno for call in iter_calls(module) if reads_row(call, related))

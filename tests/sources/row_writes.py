@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.sources.files import calls
+from tests.sources.files import iter_calls
 
 #: Nothing but a row, a manager or a queryset has these.
 WRITERS = {
@@ -83,7 +83,7 @@ def writes_sql(node: ast.AST) -> bool:
 
 def row_writes(module: ast.Module, related: set[str]) -> Iterator[int]:
     """Yield the lines that write rows. `related`: attributes that lead to rows."""
-    yield from (call.lineno for call in calls(module) if writes_row(call, related))
+    yield from (call.lineno for call in iter_calls(module) if writes_row(call, related))
     for node in ast.walk(module):
         if writes_sql(node):
             assert isinstance(node, ast.Constant)

@@ -53,12 +53,12 @@ def project() -> UUID:
 def born(ring: Ring, project: UUID) -> Born:
     """Make a new subject's keys and open them."""
 
-    def one() -> SubjectKeys:
+    def make_keys() -> SubjectKeys:
         subject = uuid4()
         keys.create_subject_key(subject, project_id=project)
         return keys.get_subject_keys(subject, epoch=1)
 
-    return one
+    return make_keys
 
 
 @pytest.fixture

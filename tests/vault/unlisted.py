@@ -141,7 +141,7 @@ def paths(settings: object) -> set[str]:
     }
 
 
-def sources(root: Path, *folders: str) -> dict[str, ast.Module]:
+def parse_sources(root: Path, *folders: str) -> dict[str, ast.Module]:
     """Return syntax trees by module name, without migrations."""
     files = (path for folder in folders for path in (root / folder).rglob("*.py"))
     return {
@@ -171,7 +171,7 @@ def process_state(modules: Mapping[str, ast.Module]) -> set[str]:
         for name in chain(
             _cached(tree),
             _rebound(tree),
-            _held(tree, _changeable_names(module, tree, changeable)),
+            _iter_held(tree, _changeable_names(module, tree, changeable)),
         )
     }
 
@@ -194,8 +194,8 @@ def _rebound(tree: ast.Module) -> Iterator[str]:
             yield from node.names
 
 
-def _held(tree: ast.Module, changeable: set[str]) -> Iterator[str]:
-    changed = set(_changed(tree))
+def _iter_held(tree: ast.Module, changeable: set[str]) -> Iterator[str]:
+    changed = set(_iter_changed(tree))
     for node in tree.body:
         if isinstance(node, ast.Assign):
             targets = node.targets
@@ -206,12 +206,12 @@ def _held(tree: ast.Module, changeable: set[str]) -> Iterator[str]:
         assert node.value is not None
         for target in targets:
             if isinstance(target, ast.Name) and (
-                _holds(node.value, changeable) or target.id in changed
+                _can_hold(node.value, changeable) or target.id in changed
             ):
                 yield target.id
 
 
-def _holds(value: ast.expr, changeable: set[str]) -> bool:
+def _can_hold(value: ast.expr, changeable: set[str]) -> bool:
     if isinstance(value, ast.Dict):
         return not value.keys
     if isinstance(value, ast.List | ast.Set):
@@ -241,7 +241,7 @@ def _changeable_names(module: str, tree: ast.Module, changeable: set[str]) -> se
     }
 
 
-def _changed(tree: ast.Module) -> Iterator[str]:
+def _iter_changed(tree: ast.Module) -> Iterator[str]:
     """Yield names whose items some function sets, deletes or changes by a method."""
     functions = (
         node

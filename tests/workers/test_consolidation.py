@@ -69,10 +69,10 @@ def ann(agent: Agent, *threads: str) -> Subject:
     for name in threads:
         make_thread(agent, name, user_id="ann")
         append(agent, name, f"First {name}.", f"Then {name}.")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
-def values(subject: Subject) -> set[str]:
+def list_values(subject: Subject) -> set[str]:
     return {fact.value for fact in every(subject)}
 
 
@@ -83,7 +83,7 @@ def test_ended_exchange_is_consolidated_and_running_one_waits(
     append(agent, "nobody", "Who am I?", "Nobody.")
     worker = start(learnt("tea"), learnt("rye"))
     assert worker.run_round() == 2
-    assert values(subject) == {"tea", "rye"}
+    assert list_values(subject) == {"tea", "rye"}
     assert pending.count(subject) == PendingCounts(2, 0, 0)
     assert worker.run_round() == 0
     with time_machine.travel(clock.now() + timedelta(minutes=11)):
@@ -126,7 +126,7 @@ def test_model_that_is_away_uses_up_no_attempt(
     with time_machine.travel(now + timedelta(minutes=4)):
         scripted.script += [learnt("tea")]
         assert worker.run_round() == 1
-    assert values(subject) == {"tea"}
+    assert list_values(subject) == {"tea"}
 
 
 def test_failed_exchange_is_retried_by_any_worker(
@@ -140,7 +140,7 @@ def test_failed_exchange_is_retried_by_any_worker(
         scripted.script += [learnt("tea")]
         # Another process, which was never told of it.
         assert Consolidator(ask=build_model()).run_round() == 1
-    assert values(subject) == {"tea"}
+    assert list_values(subject) == {"tea"}
     assert pending.count(subject) == PendingCounts(1, 0, 0)
     (held,) = pending.get_consolidated(subject).values()
     assert held == ConsolidationState(to=1)
@@ -216,7 +216,7 @@ def test_earlier_exchanges_are_consolidated_only_with_their_count(
     said = [text.rpartition("user: ")[2] for text in texts]
     newest = ["I like tea.", "Then two.", "First two.", "Then one.", "First one."]
     assert said == newest
-    assert values(subject) == {"tea", "jazz"}
+    assert list_values(subject) == {"tea", "jazz"}
     assert pending.count(subject) == PendingCounts(1, 0, 0)
 
 
@@ -300,7 +300,7 @@ def test_abandoned_exchange_is_consolidated_again_on_demand(
         )
         scripted.script.append(learnt("tea"))
         assert worker.run_round() == 1
-    assert values(subject) == {"tea"}
+    assert list_values(subject) == {"tea"}
 
 
 def test_failing_exchange_delays_no_other(
@@ -313,7 +313,7 @@ def test_failing_exchange_delays_no_other(
     with time_machine.travel(now + timedelta(minutes=11)):
         scripted.script += [learnt("rye"), learnt("jazz")]
         assert worker.run_round() == 4
-    assert values(subject) == {"tea", "rye", "jazz"}
+    assert list_values(subject) == {"tea", "rye", "jazz"}
     assert pending.count(subject) == PendingCounts(0, 1, 0)
 
 

@@ -42,7 +42,7 @@ class Ticks:
 def confirmed(agent: Agent, user_id: str = "ann") -> Erasure:
     make_thread(agent, f"{user_id}-1", user_id=user_id)
     append(agent, f"{user_id}-1", "I would like seat 12A by the window, please.")
-    return forgetting.confirm(forgetting.plan(forgetting.of(agent, user_id)))
+    return forgetting.confirm(forgetting.plan(forgetting.get_subject(agent, user_id)))
 
 
 def state(row: Erasure) -> str:

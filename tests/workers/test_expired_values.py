@@ -25,7 +25,6 @@ from tests.oracles.memory_acts import (
     DAY,
     MINUTE,
     NOON,
-    at,
     fork_of,
     lasting,
     new_key,
@@ -33,6 +32,7 @@ from tests.oracles.memory_acts import (
     set_key,
     set_keys,
     take,
+    travel_to,
 )
 from tests.services.acts import state_of
 
@@ -42,7 +42,7 @@ CANARY = "".join(Random(7).choices(ascii_letters, k=2_000))
 
 def make_expiring_values(agent: Agent) -> Thread:
     """Make at noon a value that expires, its twin that does not, and a checkpoint."""
-    with at(NOON):
+    with travel_to(NOON):
         set_keys(
             agent,
             new_key("brief", CANARY, lasting(MINUTE)),
@@ -55,7 +55,7 @@ def make_expiring_values(agent: Agent) -> Thread:
 def sweep_and_erase(grace: int = 86_400) -> int:
     """Sweep and erase after the grace; return the number of erased values."""
     moment = NOON + MINUTE + DAY * grace / 86_400
-    with at(moment):
+    with travel_to(moment):
         expiry.expire(moment)
         return expiry.erase(moment)
 
@@ -65,7 +65,7 @@ def test_expired_value_is_gone(agent: Agent) -> None:
     thread = make_expiring_values(agent)
     seq = thread.head_seq
     for moment in (NOON, NOON + DAY):
-        with at(moment):
+        with travel_to(moment):
             # As of then it counts, as long as its value is there.
             assert keys.get_key(get_thread(agent), "brief", seq=seq).value == CANARY
     assert sweep_and_erase() == 1
@@ -74,7 +74,7 @@ def test_expired_value_is_gone(agent: Agent) -> None:
     thread = get_thread(agent)
     held = state_of(thread).memory.checkpoints[seq].contents.keys
     assert {*held} == {"brief", "ever"}
-    with at(NOON + 2 * DAY):
+    with travel_to(NOON + 2 * DAY):
         with pytest.raises(ContentErasedError):
             keys.get_key(thread, "brief", seq=seq)
         with pytest.raises(KeyNotFoundError):
@@ -94,7 +94,7 @@ def test_expired_value_is_gone(agent: Agent) -> None:
 def test_past_key_list_marks_an_erased_value(agent: Agent) -> None:
     seq = make_expiring_values(agent).head_seq
     sweep_and_erase()
-    with at(NOON + 2 * DAY):
+    with travel_to(NOON + 2 * DAY):
         lines = keys.list_keys(get_thread(agent), seq=seq, values=True).items
     assert [(line.name, line.erased, line.value) for line in lines] == [
         ("brief", True, None),
@@ -106,7 +106,7 @@ def test_past_key_list_marks_an_erased_value(agent: Agent) -> None:
 def test_fork_of_the_past_finds_no_erased_value(agent: Agent) -> None:
     seq = make_expiring_values(agent).head_seq
     sweep_and_erase()
-    with at(NOON + 2 * DAY):
+    with travel_to(NOON + 2 * DAY):
         child = fork_of(agent, "t-1", "child", seq=seq)
         with pytest.raises(KeyNotFoundError):
             keys.get_key(child, "brief")
@@ -125,7 +125,7 @@ def sqlite(transactional_db: None) -> Iterator[None]:
     connections.close_all()
 
 
-def sealed(thread: Thread, seq: int) -> bytes:
+def get_sealed_end(thread: Thread, seq: int) -> bytes:
     payload = Event.objects.get(thread=thread, seq=seq).payload
     assert payload is not None
     needle = bytes(payload)[-64:]
@@ -139,7 +139,7 @@ def sealed(thread: Thread, seq: int) -> bytes:
 def test_expired_value_is_in_no_file(agent: Agent, acme: Project, grace: int) -> None:
     projects.set_lifetimes(acme, default_ttl_seconds=None, grace_seconds=grace)
     thread = make_expiring_values(agent)
-    brief, ever = sealed(thread, 2), sealed(thread, 3)
+    brief, ever = get_sealed_end(thread, 2), get_sealed_end(thread, 3)
     assert files_with(brief)
     assert sweep_and_erase(grace) == 1
     assert files_with(brief) == []
@@ -151,7 +151,7 @@ def test_expired_value_is_in_no_file(agent: Agent, acme: Project, grace: int) ->
 @pytest.mark.django_db(transaction=True)
 def test_long_reader_defers_wal_truncation(agent: Agent) -> None:
     thread = make_expiring_values(agent)
-    brief = sealed(thread, 2)
+    brief = get_sealed_end(thread, 2)
     other = connections.create_connection("default")
     try:
         other.connect()

@@ -29,13 +29,13 @@ from tests.oracles.memory_acts import (
     NEVER,
     NOON,
     SECOND,
-    at,
     delete_key,
     dues,
-    held,
-    names,
+    list_held_seqs,
+    list_names,
     retime,
     set_key,
+    travel_to,
 )
 from tests.oracles.page_acts import act, order
 
@@ -43,17 +43,17 @@ pytestmark = pytest.mark.django_db
 
 
 def expire(now: datetime) -> int:
-    with at(now):
+    with travel_to(now):
         return expiry.expire(now)
 
 
 def erase(now: datetime) -> int:
-    with at(now):
+    with travel_to(now):
         return expiry.erase(now)
 
 
 def lag(now: datetime) -> timedelta:
-    with at(now):
+    with travel_to(now):
         return get_lag(now)
 
 
@@ -68,7 +68,7 @@ def let_expire(project: Project, grace: int | None) -> None:
 @pytest.fixture
 def thread(agent: Agent) -> Thread:
     """Make at noon keys of a minute, of an hour, and for ever."""
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "minute", ttl=MINUTE)
         set_key(agent, "hour", ttl=60 * MINUTE)
         set_key(agent, "ever")
@@ -77,9 +77,9 @@ def thread(agent: Agent) -> Thread:
 
 def test_key_is_swept_at_its_instant_and_not_before(thread: Thread) -> None:
     assert expire(NOON + MINUTE - timedelta(microseconds=1)) == 0
-    assert names(thread) == ["ever", "hour", "minute"]
+    assert list_names(thread) == ["ever", "hour", "minute"]
     assert expire(NOON + MINUTE) == 1
-    assert names(thread) == ["ever", "hour"]
+    assert list_names(thread) == ["ever", "hour"]
     (event,) = told(thread, "keys.expired")
     assert event.actor == "worker:expiry"
 
@@ -88,7 +88,7 @@ def test_sweep_makes_nobody_s_condition_stale(agent: Agent, thread: Thread) -> N
     assert expire(NOON + MINUTE) == 1
     assert get_thread(agent).head_seq == thread.head_seq + 1
     seen = replace(order(agent, FlushTlb(), "t-1"), if_match=thread.head_seq)
-    with at(NOON + MINUTE):
+    with travel_to(NOON + MINUTE):
         journal.perform(seen)
         with pytest.raises(StaleError):
             journal.perform(seen)
@@ -111,9 +111,9 @@ def test_value_goes_after_its_grace_and_not_before(
 ) -> None:
     due = NOON + MINUTE + timedelta(seconds=86_400)
     assert erase(due - timedelta(microseconds=1)) == 0
-    assert len(held(thread)) == 3
+    assert len(list_held_seqs(thread)) == 3
     assert erase(due) == 1
-    assert len(held(thread)) == 2
+    assert len(list_held_seqs(thread)) == 2
     (event,) = told(thread, "values.erased")
     assert (event.actor, event.body) == (
         "worker:expiry",
@@ -129,19 +129,19 @@ def test_project_says_how_long_values_stay(
     let_expire(acme, 0)
     let_expire(zeta, None)
     for each in (agent, stranger):
-        with at(NOON):
+        with travel_to(NOON):
             set_key(each, "a", ttl=MINUTE)
     assert erase(NOON + MINUTE) == 1
-    assert held(get_thread(agent)) == []
+    assert list_held_seqs(get_thread(agent)) == []
     assert erase(NOON + 400 * DAY) == 0
-    assert held(get_thread(stranger)) == [2]
+    assert list_held_seqs(get_thread(stranger)) == [2]
     assert lag(NOON + 400 * DAY) == 400 * DAY - MINUTE  # the row is not yet swept
     assert expire(NOON + 400 * DAY) == 2
     assert lag(NOON + 400 * DAY) == timedelta(0)
     let_expire(zeta, 10)
     assert lag(NOON + 400 * DAY) == 400 * DAY - MINUTE - 10 * SECOND
     assert erase(NOON + 400 * DAY) == 1
-    assert held(get_thread(stranger)) == []
+    assert list_held_seqs(get_thread(stranger)) == []
 
 
 def test_expiry_lag_is_that_of_the_oldest_due_record(
@@ -163,7 +163,7 @@ def test_expiry_lag_costs_two_queries(
     agent: Agent, size: int, django_assert_num_queries: Any
 ) -> None:
     for n in range(size):
-        with at(NOON):
+        with travel_to(NOON):
             set_key(agent, "a", ttl=MINUTE, thread=f"t-{n}")
             projects.create(f"p-{n}")
     with django_assert_num_queries(2):
@@ -174,7 +174,7 @@ def test_pass_follows_pass_while_one_is_full(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "PASS", 2)
-    with at(NOON):
+    with travel_to(NOON):
         for n in range(7):
             set_key(agent, f"k{n % 3}", ttl=(1 + n) * SECOND, thread=f"t-{n // 3}")
     assert expire(NOON + MINUTE) == 7
@@ -186,7 +186,7 @@ def test_expiry_task_yields_to_others(
 ) -> None:
     monkeypatch.setattr(expiry, "PASS", 2)
     monkeypatch.setattr(expiry, "AT_ONCE", 3)
-    with at(NOON):
+    with travel_to(NOON):
         for n in range(7):
             set_key(agent, f"k{n}", ttl=MINUTE)
     assert [expire(NOON + DAY) for _ in range(3)] == [4, 3, 0]
@@ -194,7 +194,7 @@ def test_expiry_task_yields_to_others(
 
 
 def test_two_hundred_keys_stand_in_one_event(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         for n in range(201):
             set_key(agent, f"k{n}", ttl=MINUTE)
     assert expire(NOON + DAY) == 201
@@ -206,7 +206,7 @@ def test_erasing_subject_delays_no_other_expiry(
     agent: Agent, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "PASS", 1)
-    with at(NOON):
+    with travel_to(NOON):
         make_thread(agent, "hers", user_id="ann")
         for n in range(3):
             set_key(agent, f"k{n}", ttl=SECOND, thread="hers")
@@ -215,7 +215,7 @@ def test_erasing_subject_delays_no_other_expiry(
     Subject.objects.filter(id=hers.subject_id).update(state=state)
     assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (1, 1)
     assert lag(NOON + 3 * DAY) == timedelta(0)
-    assert names(hers) == ["k0", "k1", "k2"]
+    assert list_names(hers) == ["k0", "k1", "k2"]
 
 
 def test_thread_that_refuses_delays_no_other_expiry(
@@ -223,7 +223,7 @@ def test_thread_that_refuses_delays_no_other_expiry(
 ) -> None:
     """A thread whose head the table does not know of takes no command."""
     monkeypatch.setattr(expiry, "PASS", 1)
-    with at(NOON):
+    with travel_to(NOON):
         for n in range(3):
             set_key(agent, f"k{n}", ttl=SECOND, thread="bad")
         set_key(agent, "mine", ttl=MINUTE)
@@ -236,7 +236,7 @@ def test_thread_that_refuses_delays_no_other_expiry(
 
 
 def test_restricted_subject_s_keys_expire_but_their_values_wait(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=SECOND)
     Subject.objects.update(state="restricted")
     assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (1, 0)
@@ -245,7 +245,7 @@ def test_restricted_subject_s_keys_expire_but_their_values_wait(agent: Agent) ->
 
 
 def test_closed_thread_s_keys_expire_like_any(agent: Agent, thread: Thread) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         act(agent, CloseThread())
     assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (2, 2)
 
@@ -253,9 +253,9 @@ def test_closed_thread_s_keys_expire_like_any(agent: Agent, thread: Thread) -> N
 def test_retired_thread_has_nothing_to_sweep(agent: Agent, thread: Thread) -> None:
     """Nobody reads a retired thread, and its content is erased with it."""
     retire = RetireThread(policy_days=1, idle_days=1)
-    with at(NOON):
+    with travel_to(NOON):
         act(agent, retire)
-    assert names(thread) == []
+    assert list_names(thread) == []
     assert dues(thread) == {}
     assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (0, 0)
     assert lag(NOON + 3 * DAY) == timedelta(0)
@@ -265,7 +265,7 @@ def test_key_that_was_set_again_survives_a_stale_sweep(
     agent: Agent, thread: Thread
 ) -> None:
     """The key's row is another by the time of its sweep."""
-    with at(NOON + 2 * MINUTE):
+    with travel_to(NOON + 2 * MINUTE):
         rows = [*select_due_keys(NOON + 2 * MINUTE)]
         set_key(agent, "minute", "again", ttl=DAY)
         command = expiry._build_sweep([(row.key, row.version) for row in rows])
@@ -274,48 +274,48 @@ def test_key_that_was_set_again_survives_a_stale_sweep(
             Order(address=address, command=command, actor=expiry.ACTOR)
         )
     assert receipt.events == ()
-    assert names(thread) == ["ever", "hour", "minute"]
+    assert list_names(thread) == ["ever", "hour", "minute"]
 
 
 def test_key_that_is_gone_leaves_its_value_due(agent: Agent, thread: Thread) -> None:
     """A deleted value is hidden, not erased, and still falls due."""
-    with at(NOON):
+    with travel_to(NOON):
         delete_key(agent, "minute")
         delete_key(agent, "ever")
     assert expire(NOON + MINUTE) == 0
     assert sorted(dues(thread)) == [2, 3]
     assert erase(NOON + 2 * DAY) == 2
-    assert held(thread) == [4]
+    assert list_held_seqs(thread) == [4]
 
 
 def test_retimed_value_goes_by_its_latest_expiry(agent: Agent, thread: Thread) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         retime(agent, "hour", SECOND)
         retime(agent, "minute", 2 * MINUTE)
     assert dues(thread) == {2: NOON + 2 * MINUTE, 3: NOON + 60 * MINUTE}
     assert expire(NOON + SECOND) == 1
-    assert names(thread) == ["ever", "minute"]
+    assert list_names(thread) == ["ever", "minute"]
     assert erase(NOON + DAY + 2 * MINUTE) == 1
-    assert held(thread) == [3, 4]
+    assert list_held_seqs(thread) == [3, 4]
 
 
 def test_permanent_value_survives_old_deadline(agent: Agent, thread: Thread) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         retime(agent, "minute", NEVER)
         retime(agent, "hour", NEVER)
         retime(agent, "hour", MINUTE)
     assert dues(thread) == {}
     assert (expire(NOON + DAY), erase(NOON + 9 * DAY)) == (1, 0)
-    assert held(thread) == [2, 3, 4]
-    assert names(thread) == ["ever", "minute"]
+    assert list_held_seqs(thread) == [2, 3, 4]
+    assert list_names(thread) == ["ever", "minute"]
 
 
 def test_overwritten_value_is_erased_after_its_expiry(
     agent: Agent, thread: Thread
 ) -> None:
-    with at(NOON + SECOND):
+    with travel_to(NOON + SECOND):
         set_key(agent, "minute", "second")
         set_key(agent, "hour", "second", ttl=9 * DAY)
     assert expire(NOON + 2 * DAY) == 0
     assert erase(NOON + 2 * DAY) == 2
-    assert held(thread) == [4, 5, 6]
+    assert list_held_seqs(thread) == [4, 5, 6]

@@ -27,22 +27,22 @@ pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
-def due() -> list[str]:
+def list_due() -> list[str]:
     return [*Thread.objects.filter(levels_due=True).values_list("name", flat=True)]
 
 
-def compressed() -> int:
+def count_compressed() -> int:
     return Event.objects.filter(type="page.compressed").count()
 
 
 def test_crowded_thread_is_due_until_it_was_looked_at(agent: Agent) -> None:
     append(agent, "roomy", "hello")
     crowd(agent, count=2)
-    assert due() == []
+    assert list_due() == []
     add(agent, count=8)
-    assert due() == ["t-1"]
+    assert list_due() == ["t-1"]
     assert levels.make(NOON) == 10
-    assert due() == []
+    assert list_due() == []
 
 
 def test_second_level_pass_writes_nothing_and_reads_no_thread(agent: Agent) -> None:
@@ -59,9 +59,9 @@ def test_thread_that_moves_is_looked_at_again(agent: Agent) -> None:
     crowd(agent)
     levels.make(NOON)
     add(agent, count=3)
-    assert due() == ["t-1"]
+    assert list_due() == ["t-1"]
     assert levels.make(NOON) == 3
-    assert (compressed(), due()) == (13, [])
+    assert (count_compressed(), list_due()) == (13, [])
 
 
 def test_due_mark_is_removed_when_no_level_can_be_made(agent: Agent) -> None:
@@ -69,9 +69,9 @@ def test_due_mark_is_removed_when_no_level_can_be_made(agent: Agent) -> None:
     crowd(agent, count=3, evict_to=0.05)
     levels.make(NOON)
     append(agent, "t-1", "short")
-    assert due() == ["t-1"]
+    assert list_due() == ["t-1"]
     assert levels.make(NOON) == 0
-    assert due() == []
+    assert list_due() == []
 
 
 def test_thread_written_during_a_pass_stays_due_for_levels(agent: Agent) -> None:
@@ -79,7 +79,7 @@ def test_thread_written_during_a_pass_stays_due_for_levels(agent: Agent) -> None
     thread = crowd(agent)
     add(agent, count=1)
     levels._clear_mark(thread, thread.head_seq)  # as if the pass ended now
-    assert due() == ["t-1"]
+    assert list_due() == ["t-1"]
     assert levels.make(NOON) == 11
 
 
@@ -88,12 +88,12 @@ def test_closed_threads_and_restricted_subjects_are_left_alone(agent: Agent) -> 
     address = agent.address("closed")
     close = Order(address=address, command=CloseThread(), actor=agent.actor)
     journal.perform(close)
-    assert due() == []
+    assert list_due() == []
     crowd(agent, "open")
     for state in ("restricted", "erasing", "erased"):
         Subject.objects.update(state=state)
         assert levels.make(NOON) == 0
-    assert (due(), compressed()) == (["open"], 0)
+    assert (list_due(), count_compressed()) == (["open"], 0)
     Subject.objects.update(state="active")
     assert levels.make(NOON) == 10
 
@@ -104,7 +104,7 @@ def test_thread_that_cannot_be_read_keeps_nobody_waiting(agent: Agent) -> None:
     crowd(agent, "whole")
     Thread.objects.filter(name="lost").update(head_seq=99)
     assert levels.make(NOON) == 10
-    assert due() == []
+    assert list_due() == []
 
 
 def test_level_passes_are_bounded_and_start_with_the_longest_silent(
@@ -114,13 +114,13 @@ def test_level_passes_are_bounded_and_start_with_the_longest_silent(
         crowd(agent, name)
     monkeypatch.setattr(levels, "PAGES", 15)
     assert levels.make(NOON) == 20
-    assert due() == ["third"]
+    assert list_due() == ["third"]
     assert levels.make(NOON) == 10
     monkeypatch.setattr(levels, "THREADS", 1)
     add(agent, "first", count=1)
     add(agent, "second", count=1)
     assert levels.make(NOON) == 1
-    assert due() == ["second"]
+    assert list_due() == ["second"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -131,7 +131,7 @@ def test_full_queue_ends_the_level_pass_and_leaves_the_thread_due(
     writer.start()
     settings.QUEUE_COMMANDS = 0
     assert levels.make(NOON) == 0
-    assert due() == ["t-1"]
+    assert list_due() == ["t-1"]
     settings.QUEUE_COMMANDS = 100
     assert levels.make(NOON) == 10
 

@@ -75,11 +75,11 @@ def observer() -> ThreadObserver:
     return ThreadObserver(ask=build_model(), calls=1)
 
 
-def seen(agent: Agent) -> Observing:
+def get_observing(agent: Agent) -> Observing:
     return state_of(get_thread(agent)).observing
 
 
-def behind(agent: Agent, end: int = 140) -> Thread:
+def make_late_thread(agent: Agent, end: int = 140) -> Thread:
     make_thread(agent, "t-1", **SETTINGS)
     talk(agent, 0, end)
     return get_thread(agent)
@@ -92,7 +92,7 @@ def later(observer: ThreadObserver, seconds: float) -> None:
 def test_observer_prompt_includes_the_projects_instructions(
     agent: Agent, acme: Project, scripted: ScriptedModel
 ) -> None:
-    behind(agent)
+    make_late_thread(agent)
     projects.set_observer_instructions(
         acme, observer="Keep order numbers.", reflector="Join."
     )
@@ -107,13 +107,13 @@ def test_observer_prompt_includes_the_projects_instructions(
 def test_thread_that_is_behind_is_observed_before_a_turn_needs_it(
     agent: Agent,
 ) -> None:
-    thread = behind(agent)
+    thread = make_late_thread(agent)
     assert thread.observer_due
     while observer().run_round():
         continue
     assert not get_thread(agent).observer_due
-    assert seen(agent).watermark > 60
-    assert seen(agent).cursor == 0
+    assert get_observing(agent).watermark > 60
+    assert get_observing(agent).cursor == 0
     begun = talk(agent, 140, 400)
     log, raw = request_of(begun)
     assert told(log) | raw == {*range(400 - 1)}
@@ -128,7 +128,7 @@ def test_thread_that_is_behind_is_observed_before_a_turn_needs_it(
 def test_messages_sent_during_an_observer_call_stay_raw(
     agent: Agent, scripted: ScriptedModel
 ) -> None:
-    behind(agent)
+    make_late_thread(agent)
 
     def slow(key: str, question: dict[str, Any]) -> Reply:
         append(agent, "t-1", "What came meanwhile.")
@@ -145,7 +145,7 @@ def test_messages_sent_during_an_observer_call_stay_raw(
 def test_call_in_flight_is_told_until_it_is_over(
     agent: Agent, scripted: ScriptedModel
 ) -> None:
-    thread, told = behind(agent), list[str | None]()
+    thread, told = make_late_thread(agent), list[str | None]()
 
     def look(key: str, question: dict[str, Any]) -> Reply:
         told.append(find_call(thread.id))
@@ -176,13 +176,13 @@ GARBAGE: dict[str, Callable[[str, dict[str, Any]], Reply]] = {
 def test_failing_range_is_observed_extractively(
     agent: Agent, scripted: ScriptedModel, failure: str
 ) -> None:
-    behind(agent)
+    make_late_thread(agent)
     scripted.replies = GARBAGE[failure]
     asked = observer()
     for times in range(1, 4):
         assert asked.run_round() == 1
-        assert seen(agent).observer[:1] == (times,)
-        assert seen(agent).watermark == 0
+        assert get_observing(agent).observer[:1] == (times,)
+        assert get_observing(agent).watermark == 0
         # One retry that says why; then not before it is due again.
         assert len(scripted.asked) == 2 * times
         assert asked.run_round() == 0
@@ -201,10 +201,10 @@ def test_failing_range_is_observed_extractively(
 def test_observer_errors_do_not_reach_a_turn(
     agent: Agent, scripted: ScriptedModel, reply: Reply
 ) -> None:
-    behind(agent)
+    make_late_thread(agent)
     scripted.replies = lambda *_: reply
     assert observer().run_round() == 1
-    assert seen(agent).observer.times == 1
+    assert get_observing(agent).observer.times == 1
     # The turn that needs room has it all the same.
     log, raw = request_of(talk(agent, 140, 300))
     assert told(log) | raw == {*range(300 - 1)}
@@ -216,7 +216,7 @@ def test_observer_errors_do_not_reach_a_turn(
 def test_subject_can_be_forgotten_during_an_observer_run(
     agent: Agent, scripted: ScriptedModel
 ) -> None:
-    thread = behind(agent)
+    thread = make_late_thread(agent)
 
     def forgets(key: str, question: dict[str, Any]) -> Reply:
         erase(get_thread(agent), (1, 3))
@@ -224,13 +224,13 @@ def test_subject_can_be_forgotten_during_an_observer_run(
 
     scripted.replies, asked = forgets, observer()
     assert asked.run_round() == 1
-    assert (seen(agent).watermark, seen(agent).epoch) == (0, 1)
+    assert (get_observing(agent).watermark, get_observing(agent).epoch) == (0, 1)
     # A refused range may be refused again, and costs tokens each time.
     assert asked.run_round() == 0
     scripted.replies = reply_with_line
     while observer().run_round():
         continue
-    assert seen(agent).watermark > 0
+    assert get_observing(agent).watermark > 0
     assert all("word0000" not in json.dumps(each) for each in scripted.asked[1:])
     assert thread.id == get_thread(agent).id
 
@@ -238,7 +238,7 @@ def test_subject_can_be_forgotten_during_an_observer_run(
 def test_observer_is_asked_by_one_of_two_workers(
     agent: Agent, scripted: ScriptedModel
 ) -> None:
-    behind(agent)
+    make_late_thread(agent)
     other = observer()
     rounds = list[int]()
 

@@ -84,7 +84,7 @@ def test_expired_sessions_and_failures_are_swept() -> None:
 def left(acme: Project) -> list[Thread]:
     """Return threads left behind by an import: a parent and its fork, with all rows."""
     agent = factories.make_agent(acme)
-    bundled.live(agent)
+    bundled.live_in_threads(agent)
     threads = Thread.objects.filter(project=acme)
     threads.update(status="importing", listed_at=clock.now())
     return list(threads)

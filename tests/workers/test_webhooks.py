@@ -48,7 +48,7 @@ def later(seconds: float) -> WebhookSender:
     return WebhookSender(clock=lambda: clock.now() + timedelta(seconds=seconds))
 
 
-def stored() -> Webhook:
+def get_webhook() -> Webhook:
     return Webhook.objects.get()
 
 
@@ -68,7 +68,7 @@ def test_delivery_is_signed_and_holds_ids_only(
     }
     assert receiver.headers[1]["webhook-id"] == f"evt_{thread.id.hex}_2"
     assert not WebhookQueue.objects.exists()
-    assert stored().outcome == "delivered"
+    assert get_webhook().outcome == "delivered"
     assert WebhookSender().run_round() == 0
 
 
@@ -85,7 +85,11 @@ def test_thread_is_sent_in_order_and_again_after_failures(
 
     receiver.reply = refuse_fifth
     assert WebhookSender().run_round() == 4
-    assert (stored().outcome, stored().status, stored().failures) == ("refused", 500, 1)
+    assert (get_webhook().outcome, get_webhook().status, get_webhook().failures) == (
+        "refused",
+        500,
+        1,
+    )
     assert WebhookSender().run_round() == 0
     # The other thread is not held up.
     assert later(6).run_round() > 20
@@ -113,7 +117,7 @@ def test_hang_trickle_and_redirect_are_failures(
     began = time.monotonic()
     assert WebhookSender(seconds=0.5).run_round() == 0
     assert time.monotonic() - began < 5
-    assert stored().outcome == outcome
+    assert get_webhook().outcome == outcome
     assert receiver.paths == ["/"]
     assert WebhookQueue.objects.get().sent_seq == 0
 
@@ -129,7 +133,7 @@ def test_backoff_grows_to_an_hour_and_never_ends(
         Webhook.objects.update(retry_at=None)
         WebhookQueue.objects.update(due_at=clock.now())
         assert WebhookSender().run_round() == 0
-        found = stored()
+        found = get_webhook()
         assert found.retry_at
         assert found.tried_at
         pauses.append(found.retry_at - found.tried_at)
@@ -137,7 +141,7 @@ def test_backoff_grows_to_an_hour_and_never_ends(
     assert pauses[-1] == timedelta(hours=1)
     receiver.reply = lambda _: 200
     assert later(3_601).run_round() == 2
-    assert stored().failures == 0
+    assert get_webhook().failures == 0
 
 
 @pytest.mark.usefixtures("secret")
@@ -147,7 +151,7 @@ def test_private_address_is_refused_when_sent(
     append(agent, "t-1", "hello")
     settings.WEBHOOK_HOSTS = []
     assert WebhookSender().run_round() == 0
-    assert stored().outcome == "private"
+    assert get_webhook().outcome == "private"
     assert receiver.messages == []
 
 
@@ -213,14 +217,14 @@ def test_second_process_waits_for_the_lease(
 def test_paused_webhook_waits_and_takes_tests(
     agent: Agent, receiver: WebhookReceiver
 ) -> None:
-    webhooks.set_paused(stored(), paused=True, actor="command")
+    webhooks.set_paused(get_webhook(), paused=True, actor="command")
     append(agent, "t-1", "hello")
     assert WebhookSender().run_round() == 0
-    webhooks.request_test(stored(), actor="command")
+    webhooks.request_test(get_webhook(), actor="command")
     assert WebhookSender().run_round() == 1
     assert receiver.messages[0]["type"] == sending.TEST
-    assert stored().test_at is None
-    webhooks.set_paused(stored(), paused=False, actor="command")
+    assert get_webhook().test_at is None
+    webhooks.set_paused(get_webhook(), paused=False, actor="command")
     assert WebhookSender().run_round() == 2
 
 
@@ -228,7 +232,7 @@ def test_deleted_webhook_leaves_nothing(
     agent: Agent, acme: Project, receiver: WebhookReceiver, secret: str
 ) -> None:
     append(agent, "t-1", "hello")
-    webhooks.delete(stored(), actor="command")
+    webhooks.delete(get_webhook(), actor="command")
     assert not WebhookKey.objects.using("keys").exists()
     assert not Project.objects.get(id=acme.id).has_webhooks
     assert WebhookSender().run_round() == 0

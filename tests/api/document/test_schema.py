@@ -87,7 +87,7 @@ def _resolve_schema(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _codes(operation: dict[str, Any], status: int) -> set[str]:
+def _list_codes(operation: dict[str, Any], status: int) -> set[str]:
     """Return the codes that an operation can answer with a status."""
     found = dict[str, str]()
     for named, response in operation["responses"].items():
@@ -140,7 +140,7 @@ def _documented() -> set[str]:
         code
         for operation in OPERATIONS.values()
         for status in statuses
-        for code in _codes(operation, status)
+        for code in _list_codes(operation, status)
     }
 
 
@@ -207,7 +207,7 @@ def test_no_two_schemas_share_a_name() -> None:
 def test_only_what_takes_a_key_may_refuse_one(label: str) -> None:
     operation = OPERATIONS[label]
     names = {_resolve_schema(each)["name"] for each in operation["parameters"]}
-    codes = _codes(operation, 409) | _codes(operation, 422)
+    codes = _list_codes(operation, 409) | _list_codes(operation, 422)
     keyed = {"idempotency_key", "idempotency_mismatch", "in_progress"} & codes
     assert bool(keyed) == ("Idempotency-Key" in names)
 
@@ -280,7 +280,7 @@ PROVES = CHECKS.get_by_names(
 )
 
 
-def _sent(client: Client, case: Any) -> tuple[requests.PreparedRequest, Answer]:
+def _send_case(client: Client, case: Any) -> tuple[requests.PreparedRequest, Answer]:
     made = case.as_transport_kwargs(base_url="http://127.0.0.1")
     made.pop("cookies", None)
     prepared = requests.Request(**made).prepare()
@@ -315,9 +315,9 @@ def _send_generated(
 ) -> None:
     @settings(max_examples=examples, database=None)
     @given(case=GENERATED[label].as_strategy(mode))
-    def holds(case: Any) -> None:
+    def check_contract(case: Any) -> None:
         note(f"mode: {mode.value}")
-        prepared, answer = _sent(api, case)
+        prepared, answer = _send_case(api, case)
         response = Response(
             status_code=answer.status,
             headers=_by_name(answer.headers),
@@ -328,11 +328,11 @@ def _send_generated(
         )
         case.validate_response(response, checks=PROVES)
         if answer.status >= HTTPStatus.BAD_REQUEST and answer.body:
-            assert answer.json["code"] in _codes(
+            assert answer.json["code"] in _list_codes(
                 OPERATIONS[label.lower()], answer.status
             )
 
-    holds()
+    check_contract()
 
 
 @pytest.mark.django_db
@@ -347,7 +347,7 @@ def test_query_parameter_refusals_are_documented(
     path, _, _ = target.partition("?")
     operation = OPERATIONS[f"get /api/v1/threads/{{thread}}/{path}"]
     assert answer.json["code"] == code
-    assert code in _codes(operation, answer.status)
+    assert code in _list_codes(operation, answer.status)
 
 
 def _by_name(headers: list[tuple[bytes, bytes]]) -> dict[str, list[str]]:

@@ -7,12 +7,12 @@ import pytest
 
 from memoryhub.queries.replay import tokenizers
 from tests.api.client import SLOT, Client
-from tests.oracles.paging import prose
+from tests.oracles.paging import build_prose
 
 pytestmark = pytest.mark.django_db
 
 T, O200K = "/threads/t-1", "o200k_base"
-TEXT = prose(900)
+TEXT = build_prose(900)
 PAGE = {"type": "artifact", "modality": "text", "content": {"text": TEXT}}
 
 

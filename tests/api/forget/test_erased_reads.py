@@ -34,7 +34,7 @@ def make_full_thread(agent: Agent, client: Client) -> Thread:
     append(agent, "t-1", "one", "two")
     make_pages(agent, new_page("a", "aaa", hint="h"), new_page("b", "bbb"))
     act(agent, WriteLevels(made=levels_of("a", {1: "short", 3: "x"})))
-    _turn(client)
+    _begin_turn(client)
     set_key(agent, "k", "v-1")
     set_key(agent, "l", "w")
     add_notes(agent, "n-1", "n-2")
@@ -43,13 +43,13 @@ def make_full_thread(agent: Agent, client: Client) -> Thread:
     set_key(agent, "k", "v-2")
     act(agent, new_text("b", "other"))
     append(agent, "t-1", "three")
-    _turn(client)
+    _begin_turn(client)
     take(agent, "c-2")
     restore(agent, "c-1")
     return get_thread(agent)
 
 
-def _turn(client: Client) -> None:
+def _begin_turn(client: Client) -> None:
     body = {"items": [SLOT], "mode": "relaxed", "tools": [TOOL]}
     answer = run(client.send("POST", "/api/v1/threads/t-1/turns", body))
     assert answer.status in (200, 201), answer.body
@@ -74,18 +74,18 @@ def operations(thread: str) -> list[str]:
     found = []
     for path, operation in agent_api.get_openapi_schema()["paths"].items():
         if "get" in operation and "{thread}" in path:
-            found += _filled(path.replace("{thread}", thread))
+            found += _fill_path(path.replace("{thread}", thread))
     return [each for each in found if not each.endswith("/events:stream")]
 
 
-def _filled(path: str) -> list[str]:
+def _fill_path(path: str) -> list[str]:
     if "{" not in path:
         return [path]
     name = path[path.index("{") + 1 : path.index("}")]
     return [
         filled
         for value in VALUES[name]
-        for filled in _filled(path.replace(f"{{{name}}}", value, 1))
+        for filled in _fill_path(path.replace(f"{{{name}}}", value, 1))
     ]
 
 

@@ -12,7 +12,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.vault.proof import receipts, signing
 from tests.api.client import Client
 from tests.cast import factories
-from tests.promises.tampering.manipulations import listed, stranger
+from tests.promises.tampering.manipulations import add_key, stranger
 
 pytestmark = pytest.mark.django_db
 
@@ -23,7 +23,7 @@ SHAPE: dict[str, Any] = {
 }
 
 
-def signed() -> dict[str, Any]:
+def sign_shape() -> dict[str, Any]:
     text = receipts.sign_statement(SHAPE, signing.get_signer())
     shape: dict[str, Any] = strict_json.parse(text.encode())
     return shape
@@ -37,7 +37,7 @@ async def verdict(api: Client, receipt: object) -> tuple[int, Any]:
 
 async def test_signed_receipt_is_valid(api: Client) -> None:
     api.connect()
-    receipt = signed()
+    receipt = sign_shape()
     good = (200, {"valid": True, "reason": None})
     assert await verdict(api, receipt) == good
     # An agent may have read it into an object and written it out again.
@@ -47,7 +47,7 @@ async def test_signed_receipt_is_valid(api: Client) -> None:
 
 async def test_receipt_stays_valid_after_key_rotation(api: Client) -> None:
     api.connect()
-    receipt = signed()
+    receipt = sign_shape()
     signing.rotate(at=clock.now())
     assert (await verdict(api, receipt))[1]["valid"]
 
@@ -68,16 +68,16 @@ async def test_changed_receipt_is_invalid(
     api: Client, change: dict[str, Any], reason: str
 ) -> None:
     api.connect()
-    answer = await verdict(api, {**signed(), **change})
+    answer = await verdict(api, {**sign_shape(), **change})
     assert answer == (200, {"valid": False, "reason": reason})
 
 
 async def test_planted_key_in_the_list_makes_no_receipt_valid(api: Client) -> None:
     """A writer of the ledger's folder has signed the receipt and listed the key."""
     api.connect()
-    good, own = signed(), stranger()
+    good, own = sign_shape(), stranger()
     forged = strict_json.parse(receipts.sign_statement(SHAPE, own).encode())
-    listed(own)
+    add_key(own)
     assert await verdict(api, forged) == (
         200,
         {"valid": False, "reason": "unknown_key"},
@@ -97,7 +97,7 @@ async def test_receipt_that_is_no_object_is_refused(api: Client) -> None:
 
 async def test_public_keys_verify_without_us(api: Client) -> None:
     api.connect()
-    receipt = signed()
+    receipt = sign_shape()
     signing.rotate(at=clock.now())
     answer = await api.get("/receipt-keys")
     assert answer.status == 200

@@ -36,7 +36,9 @@ WRONG = {
 }
 
 
-async def _answers(client: Client, header: str | None) -> tuple[int, dict[str, object]]:
+async def _get_refusal(
+    client: Client, header: str | None
+) -> tuple[int, dict[str, object]]:
     headers = [("authorization", header)] if header is not None else []
     answer = await Client(key=None, connections=client.connections).get(
         "/threads", headers=headers
@@ -60,7 +62,7 @@ async def test_every_wrong_key_has_one_answer(
     )
     expected = (await nobody.get("/threads")).comparable
     assert expected[0] == 401
-    assert await _answers(api, header if WRONG[wrong] else None) == expected
+    assert await _get_refusal(api, header if WRONG[wrong] else None) == expected
 
 
 def test_unknown_key_takes_the_same_time_as_a_wrong_one(acme: Project) -> None:

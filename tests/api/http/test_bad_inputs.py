@@ -65,7 +65,7 @@ def thread(agent: Agent, api: Client) -> Thread:
     return factories.get_thread(agent)
 
 
-def rows() -> list[list[str]]:
+def list_rows() -> list[list[str]]:
     return [sorted(map(repr, table.objects.values_list())) for table in TABLES]
 
 
@@ -95,7 +95,7 @@ async def test_bad_inputs_are_refused(
 ) -> None:
     """All cases share the same rows, since no case changes any."""
     api.connect()
-    before = rows()
+    before = list_rows()
     for case in cases:
         limits.account = limits.UsageAccount()
         with subtests.test(case.row):
@@ -107,7 +107,7 @@ async def test_bad_inputs_are_refused(
                 **case.options,
             )
             assert_refused(answer, status=case.status, code=case.code)
-            assert rows() == before
+            assert list_rows() == before
             assert CANARY not in capsys.readouterr().out
             assert (await api.get("/threads/t-1")).status == 200
 

@@ -22,7 +22,7 @@ CONTENT = {"invoice": 10**30 + 7, "all": BIG, "half": 0.5, "text": str(2**70)}
 T = "/threads/t-1"
 
 
-def sent(value: object) -> bytes:
+def dump_value(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
@@ -33,13 +33,15 @@ def read(answer: Answer) -> Any:
 
 
 async def append(api: Client, thread: str = "t-1", **fields: object) -> Answer:
-    body = sent({**SLOT, "content": CONTENT, **fields})
+    body = dump_value({**SLOT, "content": CONTENT, **fields})
     return await api.post(f"/threads/{thread}/slots", body)
 
 
 async def test_message_is_read_as_it_was_sent(api: Client) -> None:
     assert (await append(api)).status == 201
-    await api.post(f"{T}/slots:batch", sent({"items": [{**SLOT, "content": BIG}]}))
+    await api.post(
+        f"{T}/slots:batch", dump_value({"items": [{**SLOT, "content": BIG}]})
+    )
     slots = read(await api.get(f"{T}/slots"))["items"]
     assert [slot["content"] for slot in slots] == [CONTENT, BIG]
     for path in ("slots/0", "slots/-2", "slots/0?view=handler"):
@@ -54,14 +56,14 @@ async def test_idempotent_repeat_is_told_apart_from_another_big_integer(
     api: Client,
 ) -> None:
     headers = [("idempotency-key", "a")]
-    bodies = [sent({**SLOT, "content": 10**30 + n}) for n in (0, 0, 1)]
+    bodies = [dump_value({**SLOT, "content": 10**30 + n}) for n in (0, 0, 1)]
     answers = [await api.post(f"{T}/slots", b, headers=headers) for b in bodies]
     assert [answer.status for answer in answers] == [201, 201, 422]
 
 
 async def test_big_integer_is_sent_to_the_model_and_verifies(api: Client) -> None:
     slot = {**SLOT, "role": "user", "content": CONTENT}
-    turn = await api.post(f"{T}/turns", sent({"items": [slot]}))
+    turn = await api.post(f"{T}/turns", dump_value({"items": [slot]}))
     assert turn.status == 201
     assert str(LARGEST).encode() in turn.body
     again = read(await api.get(f"{T}/turns/1/context"))
@@ -70,12 +72,12 @@ async def test_big_integer_is_sent_to_the_model_and_verifies(api: Client) -> Non
 
 
 async def test_working_memory_keeps_big_integers(api: Client) -> None:
-    await api.put(f"{T}/keys/k", sent({"value": CONTENT}))
+    await api.put(f"{T}/keys/k", dump_value({"value": CONTENT}))
     item = {"op": "set", "key": "l", "value": BIG}
-    await api.post(f"{T}/keys:batch", sent({"items": [item]}))
-    await api.put(f"{T}/task", sent({"data": CONTENT}))
+    await api.post(f"{T}/keys:batch", dump_value({"items": [item]}))
+    await api.put(f"{T}/task", dump_value({"data": CONTENT}))
     await api.post(f"{T}/checkpoints", {"name": "c"})
-    await api.put(f"{T}/keys/k", sent({"value": 2**64}))
+    await api.put(f"{T}/keys/k", dump_value({"value": 2**64}))
     assert read(await api.get(f"{T}/keys/k"))["value"] == 2**64
     listed = read(await api.get(f"{T}/keys?values=true"))["items"]
     assert [each["value"] for each in listed] == [2**64, BIG]
@@ -89,7 +91,7 @@ async def test_working_memory_keeps_big_integers(api: Client) -> None:
 async def test_page_keeps_big_integers(api: Client) -> None:
     page = {"type": "artifact", "modality": "structured", "meta": {"rows": 2**64}}
     body = {**page, "content": {"data": CONTENT}}
-    assert (await api.put(f"{T}/pages/p", sent(body))).status == 201
+    assert (await api.put(f"{T}/pages/p", dump_value(body))).status == 201
     found = read(await api.get(f"{T}/pages/p"))
     assert found["page"]["content"] == {"data": CONTENT}
     events = read(await api.get(f"{T}/events"))["items"]
@@ -103,12 +105,12 @@ async def test_api_field_takes_64_bits(api: Client) -> None:
         {"items": [{**SLOT, "from": 2**64}]},
     ):
         path = "slots:batch" if "items" in body else "slots"
-        answer = await api.post(f"{T}/{path}", sent(body))
+        answer = await api.post(f"{T}/{path}", dump_value(body))
         assert (answer.status, answer.code) == (422, "integer_range"), body
-    labels = sent({"labels": {"content": 2**63}})
+    labels = dump_value({"labels": {"content": 2**63}})
     assert (await api.put("/threads/t-2", labels)).code == "integer_range"
     number = b"1" + b"0" * strict_json.MAX_NUMBER_CHARS
-    text = sent({**SLOT, "content": 0})
+    text = dump_value({**SLOT, "content": 0})
     text = text.replace(b'"content": 0', b'"content": ' + number)
     assert (await api.post(f"{T}/slots", text)).code == "number_too_long"
 
@@ -139,9 +141,9 @@ async def test_bundle_keeps_big_integers(
 ) -> None:
     await api.put(T, {"user_id": "ann"})
     await append(api)
-    await api.put(f"{T}/keys/k", sent({"value": BIG}))
+    await api.put(f"{T}/keys/k", dump_value({"value": BIG}))
     data = bundled.export(ann)
-    with bundled.opened(data) as bundle:
+    with bundled.open_bundle(data) as bundle:
         texts = {name: bundle.read(name) for name in bundle.namelist()}
     carriers = {n for n, text in texts.items() if str(LARGEST).encode() in text}
     assert {"events.jsonl", "state/keys.jsonl"} <= carriers

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from memoryhub.api.http import gate
-from tests.harness.instances import UNLIMITED, prepared
+from tests.harness.instances import UNLIMITED, prepare_instance
 from tests.promises.journal.clients import Client
 
 pytestmark = pytest.mark.timeout(120)
@@ -39,7 +39,7 @@ class Hub:
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
-    def contents(self) -> list[object]:
+    def list_contents(self) -> list[object]:
         with Client(self.port, self.key) as client:
             listed = client.get("/threads/t-1/slots?limit=200").body["items"]
         return [item["content"] for item in listed]
@@ -47,7 +47,7 @@ class Hub:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with prepared(tmp_path_factory.mktemp("connections") / "instance") as made:
+    with prepare_instance(tmp_path_factory.mktemp("connections") / "instance") as made:
         key = made.call("tests.promises.journal.appender:make_key").strip()
         with made.serve(**UNLIMITED) as server:
             with Client(server.port, key) as client:
@@ -55,12 +55,12 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
             yield Hub(port=server.port, key=key)
 
 
-def body(content: str) -> bytes:
+def build_body(content: str) -> bytes:
     message = {"from": "a", "to": "b", "type": "x.y", "content": content}
     return json.dumps(message).encode()
 
 
-def answers(hub: Hub, *sent: bytes) -> list[int]:
+def read_statuses(hub: Hub, *sent: bytes) -> list[int]:
     """Return the statuses of all answers until the server hangs up."""
     heard = b""
     line = socket.create_connection(("127.0.0.1", hub.port), timeout=30)
@@ -75,11 +75,11 @@ def answers(hub: Hub, *sent: bytes) -> list[int]:
 
 def follow_up(hub: Hub) -> bytes:
     """Build the next request on the connection, which is the last."""
-    text = body("next")
+    text = build_body("next")
     return hub.head(f"Content-Length: {len(text)}", "Connection: close") + text
 
 
-TEXT = body("first")
+TEXT = build_body("first")
 SIZE = len(TEXT)
 CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (SIZE, TEXT)
 
@@ -111,71 +111,71 @@ AMBIGUOUS: dict[str, tuple[str, ...]] = {
 def test_row_21_malformed_content_length_is_refused(
     hub: Hub, case: str, *, chunked: bool
 ) -> None:
-    before = hub.contents()
+    before = hub.list_contents()
     sent = CHUNKED if chunked else TEXT
-    statuses = answers(hub, hub.head(*AMBIGUOUS[case]) + sent + follow_up(hub))
+    statuses = read_statuses(hub, hub.head(*AMBIGUOUS[case]) + sent + follow_up(hub))
     assert statuses in ([400], []), "closed, and the next request is not even looked at"
-    assert hub.contents() == before
+    assert hub.list_contents() == before
 
 
 @pytest.mark.parametrize("missing", [1, SIZE // 2, SIZE])
 def test_row_21_content_length_too_small_is_refused(hub: Hub, missing: int) -> None:
     """The bytes form no request, and the bytes behind them are none."""
-    before = hub.contents()
-    statuses = answers(
+    before = hub.list_contents()
+    statuses = read_statuses(
         hub, hub.head(f"Content-Length: {SIZE - missing}") + TEXT + follow_up(hub)
     )
     assert statuses == [400]
-    assert hub.contents() == before
+    assert hub.list_contents() == before
 
 
 def test_row_21_data_behind_a_whole_message_is_not_read_as_a_request(hub: Hub) -> None:
     """The message was whole and is answered as such, not with a 400."""
-    before = hub.contents()
+    before = hub.list_contents()
     garbage = b'"and more": true}'
     sent = hub.head(f"Content-Length: {SIZE}") + TEXT + garbage + follow_up(hub)
-    assert answers(hub, sent) == [201]
-    assert hub.contents() == [*before, "first"]
+    assert read_statuses(hub, sent) == [201]
+    assert hub.list_contents() == [*before, "first"]
 
 
 @pytest.mark.parametrize("more", [1, 20])
 def test_row_21_content_length_too_big_is_refused(hub: Hub, more: int) -> None:
     """The server takes the next request as the rest of the body."""
-    before = hub.contents()
+    before = hub.list_contents()
     head = hub.head(f"Content-Length: {SIZE + more}")
-    assert answers(hub, head + TEXT + follow_up(hub)) == [400]
-    assert hub.contents() == before
+    assert read_statuses(hub, head + TEXT + follow_up(hub)) == [400]
+    assert hub.list_contents() == before
 
 
 def test_row_21_content_length_that_covers_the_next_request_is_refused(
     hub: Hub,
 ) -> None:
     """The bytes behind the swallowed request are a request again."""
-    before, swallowed = hub.contents(), follow_up(hub)
+    before, swallowed = hub.list_contents(), follow_up(hub)
     head = hub.head(f"Content-Length: {SIZE + len(swallowed)}")
     last = hub.head("Connection: close", method="GET")
-    assert answers(hub, head + TEXT + swallowed + last) == [400, 200]
-    assert hub.contents() == before
+    assert read_statuses(hub, head + TEXT + swallowed + last) == [400, 200]
+    assert hub.list_contents() == before
 
 
 def test_row_21_client_that_leaves_in_the_middle_writes_nothing(hub: Hub) -> None:
-    before = hub.contents()
+    before = hub.list_contents()
     with socket.create_connection(("127.0.0.1", hub.port), timeout=30) as line:
         line.sendall(hub.head(f"Content-Length: {SIZE + 1}") + TEXT)
-    assert hub.contents() == before
+    assert hub.list_contents() == before
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
 def test_row_23_unwanted_body_is_not_read_as_a_request(hub: Hub, method: str) -> None:
-    before, hidden = hub.contents(), follow_up(hub)
-    statuses = answers(
+    before, hidden = hub.list_contents(), follow_up(hub)
+    statuses = read_statuses(
         hub,
         hub.head(f"Content-Length: {len(hidden)}", method=method)
         + hidden
         + hub.head("Connection: close", method="GET"),
     )
     assert statuses == ([405, 200] if method == "DELETE" else [200, 200])
-    assert hub.contents() == before
+    assert hub.list_contents() == before
 
 
 def test_client_that_sends_on_hears_why_it_is_refused(hub: Hub) -> None:
@@ -194,7 +194,7 @@ def test_client_that_sends_on_hears_why_it_is_refused(hub: Hub) -> None:
 def test_slow_body_is_closed(hub: Hub, *, chunked: bool) -> None:
     """Row 22: a byte a second."""
     assert gate.BODY_SECONDS < BODY_SECONDS
-    before, heard = hub.contents(), b""
+    before, heard = hub.list_contents(), b""
     length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {SIZE}"
     with socket.create_connection(("127.0.0.1", hub.port), timeout=1) as line:
         began = time.monotonic()
@@ -214,4 +214,4 @@ def test_slow_body_is_closed(hub: Hub, *, chunked: bool) -> None:
         seconds = time.monotonic() - began
     assert heard.startswith(b"HTTP/1.1 400 ")
     assert seconds <= BODY_SECONDS
-    assert hub.contents() == before
+    assert hub.list_contents() == before

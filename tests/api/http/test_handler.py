@@ -15,14 +15,14 @@ from memoryhub.api.handler import build_application
 from memoryhub.api.http import gate
 from memoryhub.journal import writer
 from memoryhub.queries.threads.readers import readers
-from tests.api.bad_bodies import Case, slot
+from tests.api.bad_bodies import Case, build_message
 from tests.api.client import SLOT, Answer, Client
 from tests.cast import factories
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 REQUESTS = [
-    Case(row="append", status=201, code="", body=slot()),
+    Case(row="append", status=201, code="", body=build_message()),
     Case(row="put", method="PUT", target="/threads/t-9", body={}, status=201, code=""),
     Case(row="get", method="GET", target="/threads/t-1", status=200, code=""),
     Case(row="head", method="HEAD", target="/threads/t-1", status=200, code=""),

@@ -18,8 +18,8 @@ from memoryhub.models.access.api_keys import MEMORY_SCOPES
 from memoryhub.services.forget import erasures
 from memoryhub.services.people import subjects
 from tests.cast import factories, graves
-from tests.harness.instances import Instance, Server, prepared
-from tests.promises.journal.clients import Answer, Client, slot
+from tests.harness.instances import Instance, Server, prepare_instance
+from tests.promises.journal.clients import Answer, Client, build_slot
 
 PLACE = "tests.api.http.test_neighbours"
 PATIENCE = 20
@@ -98,7 +98,7 @@ def append(content: object) -> Callable[[Client, str], Answer]:
 
 
 def append_batch(client: Client, ann: str) -> Answer:
-    return client.post("/threads/t-1/slots:batch", {"items": [slot(0)] * 201})
+    return client.post("/threads/t-1/slots:batch", {"items": [build_slot(0)] * 201})
 
 
 def get(path: str) -> Callable[[Client, str], Answer]:
@@ -165,7 +165,7 @@ def print_cast() -> None:
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with prepared(tmp_path_factory.mktemp("neighbours") / "instance") as made:
+    with prepare_instance(tmp_path_factory.mktemp("neighbours") / "instance") as made:
         cast = json.loads(made.call(f"{PLACE}:print_cast"))
         with made.serve(**LOWERED) as server:
             yield Hub(server=server, **cast)
@@ -229,11 +229,11 @@ def print_keys() -> None:
 def test_quiet_tenant_stays_fast(instance: Instance) -> None:
     loud, quiet = json.loads(instance.call(f"{PLACE}:print_keys"))
     with instance.serve(**SLOW) as server, Client(server.port, quiet) as client:
-        alone = written(client)
+        alone = time_writes(client)
         with instance.start(f"{PLACE}:flood", server.port, loud) as flooding:
             assert flooding.stdout is not None
             assert flooding.stdout.readline() == "over\n"
-            loaded = written(client)
+            loaded = time_writes(client)
             printed, _ = flooding.communicate("stop\n", timeout=PATIENCE)
     statuses = json.loads(printed)
     assert statuses.keys() == {"201", "429"}
@@ -241,7 +241,7 @@ def test_quiet_tenant_stays_fast(instance: Instance) -> None:
     assert median(loaded) < SLOWED * median(alone)
 
 
-def written(client: Client) -> list[float]:
+def time_writes(client: Client) -> list[float]:
     """Return the seconds of each of a few writes, none of which is refused."""
     answers = [client.append("t-1", "x") for _ in range(WRITES)]
     assert {answer.status for answer in answers} == {201}

@@ -21,7 +21,7 @@ SLOT: dict[str, Any] = {
 }
 
 
-async def counted(*, threads: bool) -> dict[str, int]:
+async def count_refusals(*, threads: bool) -> dict[str, int]:
     rows = RefusalCount.objects.filter(minutes=60, thread__isnull=not threads)
     return {row.code: row.count async for row in rows}
 
@@ -32,8 +32,8 @@ async def test_refusals_are_counted_by_code_and_thread(api: Client) -> None:
         assert (await api.send("GET", f"{SLOTS}/99")).status == 404
         assert (await api.send("POST", SLOTS, {**SLOT, "from": ""})).status == 422
         assert (await api.send("GET", "/api/v1/threads/nobody/slots")).status == 404
-    assert await counted(threads=False) == {"not_found": 2, "name": 1}
-    assert await counted(threads=True) == {"not_found": 1, "name": 1}
+    assert await count_refusals(threads=False) == {"not_found": 2, "name": 1}
+    assert await count_refusals(threads=True) == {"not_found": 1, "name": 1}
 
 
 async def test_refused_fetch_is_counted_once(api: Client) -> None:
@@ -43,7 +43,7 @@ async def test_refused_fetch_is_counted_once(api: Client) -> None:
         answer = await api.send("POST", path, {"reason": "resolve_reference"})
         assert answer.status == 404
     for threads in (True, False):
-        assert await counted(threads=threads) == {"page_unknown": 1}
+        assert await count_refusals(threads=threads) == {"page_unknown": 1}
 
 
 async def test_refusal_without_a_key_is_counted_for_no_project(nobody: Client) -> None:

@@ -14,7 +14,7 @@ CANARY = "canary-7Q"
 CONFIG: dict[str, Any] = {"budget_tokens": 2_400, "reserved_tokens": 800}
 
 
-def _page(modality: str, content: object) -> dict[str, Any]:
+def _build_page(modality: str, content: object) -> dict[str, Any]:
     return {**PAGE, "modality": modality, "content": content}
 
 
@@ -52,23 +52,29 @@ CASES: list[Case] = [
     (
         "PUT",
         f"{T}/pages/p",
-        _page("text", {}),
+        _build_page("text", {}),
         ["content", "text"],
         ["a text"],
     ),
     (
-        *("PUT", f"{T}/pages/p", _page("text", {"text": "x", CANARY: 1})),
+        *("PUT", f"{T}/pages/p", _build_page("text", {"text": "x", CANARY: 1})),
         ["content", 1],
         ["only `text`"],
     ),
     (
-        *("PUT", f"{T}/pages/p", _page("image", {"base64": "-"})),
+        *("PUT", f"{T}/pages/p", _build_page("image", {"base64": "-"})),
         ["content", "base64"],
         ["base64"],
     ),
-    ("PUT", f"{T}/pages/p", _page("image", {}), ["content", "caption"], ["`url`"]),
     (
-        *("PUT", f"{T}/pages/p", _page("audio", {"timestamps": [{"text": "x"}]})),
+        "PUT",
+        f"{T}/pages/p",
+        _build_page("image", {}),
+        ["content", "caption"],
+        ["`url`"],
+    ),
+    (
+        *("PUT", f"{T}/pages/p", _build_page("audio", {"timestamps": [{"text": "x"}]})),
         ["content", "timestamps", 0, "at_seconds"],
         ["a number"],
     ),

@@ -25,14 +25,14 @@ async def test_concurrent_block_appends_are_all_kept(
     await api.put("/threads/t-1", {"user_id": "ann"})
     made = []
 
-    async def lines(who: int) -> None:
+    async def append_lines(who: int) -> None:
         for n in range(200):
             answer = await api.post(f"{PERSONA}/append", {"text": f"{who}:{n}\n"})
             assert answer.status in (200, 201), answer.body
             if answer.status == 201:
                 made.append(answer.json["version"])
 
-    await asyncio.gather(*(lines(who) for who in range(8)))
+    await asyncio.gather(*(append_lines(who) for who in range(8)))
     block = (await api.get(PERSONA)).json
     found = block["text"].splitlines()
     assert sorted(found) == sorted(f"{who}:{n}" for who in range(8) for n in range(200))

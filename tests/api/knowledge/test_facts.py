@@ -21,7 +21,7 @@ FROM, UNTIL = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "visit", user_id="ann")
     factories.append(agent, "visit", "I moved.")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 async def test_fact_by_a_thread_is_the_subjects(api: Client, ann: Subject) -> None:

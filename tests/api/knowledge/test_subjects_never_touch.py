@@ -174,14 +174,14 @@ class Lives(RuleBasedStateMachine):
         answer = self.ask(person, "post /subjects/{subject}/export", {})
         assert answer.status in (200, 410), answer.body
         if answer.status == 200:
-            bundle = bundled.opened(answer.body)
+            bundle = bundled.open_bundle(answer.body)
             # These tell which export it is, and when it was.
             files = {*bundle.namelist()} - {"manifest.json", "README.md"}
             told |= {each: bundle.read(each) for each in files}
         return told
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[Person]:
+    def assert_others_unchanged(self, name: str) -> Iterator[Person]:
         """Let one person be changed, and assert that nothing of the others changes."""
         others = self.people.keys() - {name}
         for other in others - self.known.keys():
@@ -201,13 +201,13 @@ class Lives(RuleBasedStateMachine):
         bound=st.booleans(),
     )
     def touch(self, name: str, labels: list[str], word: str, *, bound: bool) -> None:
-        with self.alone(name) as person:
+        with self.assert_others_unchanged(name) as person:
             for label in labels:
                 self.ask(person, label, WRITES[label], word=word, bound=bound)
 
     @rule(name=ANYONE, word=WORDS)
     def consolidate(self, name: str, word: str) -> None:
-        with self.alone(name) as person:
+        with self.assert_others_unchanged(name) as person:
             threads = Thread.objects.filter(
                 subject=person.subject, subject__state=Subject.State.ACTIVE
             )
@@ -240,7 +240,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(name=ANYONE, confirmed=st.booleans())
     def erase_a_message(self, name: str, *, confirmed: bool) -> None:
-        with self.alone(name) as person:
+        with self.assert_others_unchanged(name) as person:
             said = Event.objects.filter(
                 thread__subject=person.subject, type="slot.appended", erased_by=None
             )
@@ -259,14 +259,14 @@ class Lives(RuleBasedStateMachine):
 
     @rule(name=ANYONE, word=WORDS)
     def erase_a_fork(self, name: str, word: str) -> None:
-        with self.alone(name) as person:
+        with self.assert_others_unchanged(name) as person:
             self.erase(person, scope="thread", thread=word)
 
     @precondition(lambda self: not self.gone)
     @rule(name=NAMED)
     def forget(self, name: str) -> None:
         """Forget all of one person, and of that one alone."""
-        with self.alone(name) as person:
+        with self.assert_others_unchanged(name) as person:
             if self.erase(person, scope="subject"):
                 self.gone = name
 
@@ -275,7 +275,7 @@ class Lives(RuleBasedStateMachine):
     def readmit(self) -> None:
         """Readmit the erased person, who becomes another subject."""
         name, self.gone = self.gone, ""
-        with self.alone(name):
+        with self.assert_others_unchanged(name):
             answer = run(self.keys[True].post("/subjects:readmit", {"user_id": name}))
             assert answer.status == 201, answer.body
             self.people[name] = self.meet(name)
@@ -296,7 +296,7 @@ def test_each_route_changes_one_subject_only() -> None:
     lives = Lives()
     lives.begin()
     for name in lives.people:
-        with lives.alone(name) as person:
+        with lives.assert_others_unchanged(name) as person:
             for label, body in WRITES.items():
                 answer = lives.ask(person, label, body, word="rye")
                 assert answer.status < 300, (label, answer.body)

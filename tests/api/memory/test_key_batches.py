@@ -9,7 +9,7 @@ from tests.api.remembering import (
     T,
     get,
     if_match,
-    names,
+    list_names,
     put,
     still,
 )
@@ -75,7 +75,7 @@ async def test_batch_is_refused_as_a_whole_and_says_by_which_item(
         ]
         assert named == [code == "keys_full", False]
         assert refused.json["errors"] == [{"loc": ["items", index, *loc], "code": code}]
-    assert await names(api) == ["k"]
+    assert await list_names(api) == ["k"]
     assert (await api.get(T)).json["seq"] == 2
 
 

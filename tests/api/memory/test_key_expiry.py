@@ -16,7 +16,7 @@ from tests.api.remembering import (
     get,
     if_match,
     items,
-    names,
+    list_names,
     put,
     restore,
     still,
@@ -61,24 +61,24 @@ async def test_key_can_be_set_to_never_expire(api: Client, acme: Project) -> Non
     Project.objects.filter(id=acme.id).update(default_ttl_seconds=600)
     with still():
         await api.put(T, {})
-        assert (await _expiry(api)) == NOON + 600 * SECOND
-        assert (await _expiry(api, ttl_seconds=None)) is None
-        assert (await _expiry(api, expires_at=None)) is None
+        assert (await _put_for_expiry(api)) == NOON + 600 * SECOND
+        assert (await _put_for_expiry(api, ttl_seconds=None)) is None
+        assert (await _put_for_expiry(api, expires_at=None)) is None
         await api.patch(T, {"config": {"default_ttl_seconds": 60}})
-        assert (await _expiry(api)) == NOON + 60 * SECOND
-        assert (await _expiry(api, ttl_seconds=None)) is None
-        assert (await _expiry(api, ttl_seconds=5)) == NOON + 5 * SECOND
+        assert (await _put_for_expiry(api)) == NOON + 60 * SECOND
+        assert (await _put_for_expiry(api, ttl_seconds=None)) is None
+        assert (await _put_for_expiry(api, ttl_seconds=5)) == NOON + 5 * SECOND
         stats = (await api.get(f"{T}/stats")).json
         assert stats["default_ttl_seconds"] == 60
         await api.patch(T, {"config": {"default_ttl_seconds": None}})
-        assert (await _expiry(api)) == NOON + 600 * SECOND
+        assert (await _put_for_expiry(api)) == NOON + 600 * SECOND
         assert (await api.get(f"{T}/stats")).json["default_ttl_seconds"] == 600
     for zero in (0, -1, 31_536_001):
         answer = await api.patch(T, {"config": {"default_ttl_seconds": zero}})
         assert (answer.status, answer.code) == (422, "value")
 
 
-async def _expiry(api: Client, **said: Any) -> datetime | None:
+async def _put_for_expiry(api: Client, **said: Any) -> datetime | None:
     told = (await put(api, "k", **said)).json["expires_at"]
     assert (await get(api, "k")).json["expires_at"] == told
     return told and datetime.fromisoformat(told)
@@ -141,7 +141,7 @@ async def test_value_that_was_erased_says_so_and_is_no_null(
         assert (await get(api, "k")).code == "key_not_found"
         restored = (await api.post(f"{T}/checkpoints/{here}:restore", {})).json
         assert (restored["set"], restored["expired"]) == (1, 1)
-        assert await names(api) == ["none"]
+        assert await list_names(api) == ["none"]
 
 
 # Without the worker
@@ -172,7 +172,7 @@ async def test_expired_key_is_invisible_without_a_worker(api: Client) -> None:
         expected = ["later", *(f"k{n:04}" for n in range(1_000)), "never"]
         order = sorted(expected)
         for query in ("?limit=200", "?glob=*", "?sort=bytes", "?sort=expiry"):
-            assert sorted(await names(api, query)) == order
+            assert sorted(await list_names(api, query)) == order
         assert (await get(api, "k0999")).json["value"] == 999
         assert (await api.send("HEAD", f"{T}/keys/k0000")).status == 200
         stats = (await api.get(f"{T}/stats")).json
@@ -194,7 +194,7 @@ async def test_expired_key_is_invisible_without_a_worker(api: Client) -> None:
         assert (missing.status, missing.code) == (404, "key_not_found")
         again = (await restore(api, here)).json
         assert (again["set"], again["removed"]) == (0, 1)
-        assert await names(api) == ["later", "never"]
+        assert await list_names(api) == ["later", "never"]
         assert (await api.post(f"{T}/keys:clear", {})).json["cleared"] == 2
 
 
@@ -202,9 +202,9 @@ async def _assert_keys_gone(api: Client, here: int) -> None:
     """Assert that every reading route tells of the two remaining keys alone."""
     left = ["later", "never"]
     for query in ("", "?glob=*", "?values=true", "?sort=bytes", "?limit=1"):
-        assert sorted(await names(api, query)) == left
-    assert await names(api, "?sort=expiry") == left
-    assert await names(api, "?glob=k*") == []
+        assert sorted(await list_names(api, query)) == left
+    assert await list_names(api, "?sort=expiry") == left
+    assert await list_names(api, "?glob=k*") == []
     for n in range(0, 1_000, 83):
         missing = await get(api, f"k{n:04}")
         assert (missing.status, missing.code) == (404, "key_not_found")
@@ -220,5 +220,5 @@ async def _assert_keys_gone(api: Client, here: int) -> None:
     preview = (await restore(api, here, dry_run=True)).json
     assert (preview["set"], preview["removed"]) == (0, 0)
     await api.post(f"{T}:fork", {"thread": "f"})
-    assert await names(api, thread="/threads/f") == left
+    assert await list_names(api, thread="/threads/f") == left
     assert (await api.get("/threads/f/keys/k0001")).code == "key_not_found"

@@ -7,7 +7,7 @@ from tests.api.remembering import (
     T,
     delete,
     items,
-    names,
+    list_names,
     put,
     still,
 )
@@ -22,8 +22,8 @@ async def _some(api: Client) -> None:
 
 async def test_keys_are_listed_by_name_bytewise(api: Client) -> None:
     await _some(api)
-    assert await names(api) == ["B", "a.1", "a:2", "b"]
-    assert await names(api, "?limit=1") == ["B", "a.1", "a:2", "b"]
+    assert await list_names(api) == ["B", "a.1", "a:2", "b"]
+    assert await list_names(api, "?limit=1") == ["B", "a.1", "a:2", "b"]
     (first, *_) = await items(api, "/keys")
     assert first.keys() == {"key", "seq", "set_at", "expires_at", "bytes"}
 
@@ -31,14 +31,14 @@ async def test_keys_are_listed_by_name_bytewise(api: Client) -> None:
 async def test_keys_are_listed_by_size_and_by_expiry(api: Client) -> None:
     await _some(api)
     for query in ("?sort=bytes", "?sort=bytes&limit=1", "?sort=bytes&limit=3"):
-        assert await names(api, query) == ["a.1", "b", "B", "a:2"]
+        assert await list_names(api, query) == ["a.1", "b", "B", "a:2"]
     with still():
         for key, seconds in (("b", 90), ("a:2", 60), ("later", 86_400), ("half", 60)):
             await put(api, key, ttl_seconds=seconds)
         await put(api, "soon", expires_at="2030-03-01T12:00:58.5Z")
         expected = ["soon", "a:2", "half", "b", "later", "B", "a.1"]
         for query in ("?sort=expiry", "?sort=expiry&limit=1", "?sort=expiry&limit=2"):
-            assert await names(api, query) == expected
+            assert await list_names(api, query) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ async def test_glob_is_anchored_and_minds_case(
         await put(api, key)
     quoted = glob.encode().hex("%")
     query = f"?glob=%{quoted}" if glob else "?glob="
-    assert await names(api, query) == found
+    assert await list_names(api, query) == found
 
 
 @pytest.mark.parametrize("sort", ["name", "expiry", "bytes"])
@@ -94,7 +94,7 @@ async def test_long_list_shows_one_instant(api: Client, sort: str) -> None:
             found += part["items"]
         assert part["next"] is None
         assert found == before
-        assert await names(api) == ["k0a", "k3", "k4"]
+        assert await list_names(api) == ["k0a", "k3", "k4"]
 
 
 async def test_part_of_a_list_carries_at_most_4_mib_of_values(api: Client) -> None:
@@ -114,7 +114,7 @@ async def test_cursor_serves_its_own_list_only(api: Client) -> None:
         for key in ("a", "b"):
             await api.put(f"/threads/{thread}/keys/{key}", {"value": 1})
     after = (await api.get(f"{T}/keys?limit=1")).json["next"]
-    assert await names(api, f"?after={after}") == ["b"]
+    assert await list_names(api, f"?after={after}") == ["b"]
     for target in (
         f"{T}/keys?sort=bytes&after={after}",
         f"{T}/keys?values=true&after={after}",

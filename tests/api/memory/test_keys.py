@@ -12,7 +12,7 @@ from tests.api.remembering import (
     get,
     if_match,
     items,
-    names,
+    list_names,
     put,
     still,
 )
@@ -69,7 +69,7 @@ async def test_null_is_a_value(api: Client) -> None:
     assert (listed["value"], listed["erased"]) == (None, False)
     batch = [{"op": "set", "key": "also", "value": None}]
     assert (await api.post(f"{T}/keys:batch", {"items": batch})).status == 200
-    assert await names(api) == ["also", "none"]
+    assert await list_names(api) == ["also", "none"]
     start = (await api.post(f"{T}/checkpoints", {})).json["seq"]
     await put(api, "none", 1)
     compared = await api.get(f"{T}/checkpoints:compare?a={start}&values=true")
@@ -137,8 +137,8 @@ async def test_fork_counts_what_it_inherits_from_zero_down(api: Client) -> None:
     gone = await api.send("DELETE", f"{fork}/new", headers=if_match(0))
     assert gone.json == {"existed": True, "seq": 3}
     assert (await get(api, "old")).json["value"] == "then"
-    assert await names(api) == ["new", "old"]
-    assert await names(api, thread="/threads/f") == ["old"]
+    assert await list_names(api) == ["new", "old"]
+    assert await list_names(api, thread="/threads/f") == ["old"]
 
 
 # The past
@@ -152,10 +152,10 @@ async def test_past_read_judges_expiry_at_its_own_instant(api: Client) -> None:
         clock.shift(1)
         assert (await get(api, "k")).code == "key_not_found"
         assert (await get(api, "k", f"?at_seq={later}")).json["value"] == "v"
-        assert await names(api, f"?at_seq={seq}") == ["k"]
+        assert await list_names(api, f"?at_seq={seq}") == ["k"]
         last = (await put(api, "third")).json["seq"]
         assert (await get(api, "k", f"?at_seq={last}")).code == "key_not_found"
-        assert await names(api, f"?at_seq={last}") == ["other", "third"]
+        assert await list_names(api, f"?at_seq={last}") == ["other", "third"]
 
 
 async def test_past_read_accepts_a_turn(api: Client) -> None:
@@ -187,4 +187,4 @@ async def test_action_is_no_name_of_a_key(api: Client) -> None:
     """Names may hold a colon; actions stand beside the keys, not below them."""
     assert (await put(api, "a:batch")).status == 201
     assert (await get(api, "a:batch")).json["value"] == 1
-    assert await names(api) == ["a:batch"]
+    assert await list_names(api) == ["a:batch"]

@@ -10,7 +10,7 @@ from tests.api.remembering import T, items, note, still
 pytestmark = pytest.mark.django_db
 
 
-async def texts(api: Client, query: str = "", *, thread: str = T) -> list[Any]:
+async def list_texts(api: Client, query: str = "", *, thread: str = T) -> list[Any]:
     found = await items(api, "/notes", query, thread=thread)
     return [line["text"] for line in found]
 
@@ -30,7 +30,7 @@ async def test_batch_adds_in_order_or_nothing(api: Client) -> None:
     added = await api.post(f"{T}/notes:batch", {"items": batch})
     assert added.status == 201
     assert [each["seq"] for each in added.json["items"]] == list(range(2, 202))
-    assert await texts(api) == [str(n) for n in range(200)]
+    assert await list_texts(api) == [str(n) for n in range(200)]
     bad = await api.post(f"{T}/notes:batch", {"items": [{"text": "x"}, {"text": ""}]})
     assert (bad.status, bad.json["errors"]) == (
         422,
@@ -69,16 +69,16 @@ async def test_note_limit_of_one_keeps_the_newest_note(api: Client) -> None:
         added = (await api.post(f"{T}/notes", {"text": str(n)})).json
         seqs.append(added["seq"])
         assert added["trimmed"] == (n > 0)
-        assert await texts(api) == [str(n)]
+        assert await list_texts(api) == [str(n)]
     # Out of the scratchpad, not out of history.
-    assert await texts(api, f"?at_seq={seqs[0]}") == ["0"]
+    assert await list_texts(api, f"?at_seq={seqs[0]}") == ["0"]
     stats = (await api.get(f"{T}/stats")).json
     assert (stats["notes"], stats["note_bytes"]) == (1, 64)
     batch = await api.post(
         f"{T}/notes:batch", {"items": [{"text": "a"}, {"text": "b"}]}
     )
     assert [each["trimmed"] for each in batch.json["items"]] == [1, 1]
-    assert await texts(api) == ["b"]
+    assert await list_texts(api) == ["b"]
 
 
 async def test_fork_numbers_inherited_notes_from_zero_down(api: Client) -> None:
@@ -91,4 +91,4 @@ async def test_fork_numbers_inherited_notes_from_zero_down(api: Client) -> None:
         (0, "two"),
         (2, "three"),
     ]
-    assert await texts(api) == ["one", "two"]
+    assert await list_texts(api) == ["one", "two"]

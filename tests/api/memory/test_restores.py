@@ -11,7 +11,7 @@ from tests.api.remembering import (
     get,
     if_match,
     items,
-    names,
+    list_names,
     note,
     put,
     restore,
@@ -57,14 +57,14 @@ async def test_restore_brings_back_and_can_be_undone(api: Client) -> None:
         "left_out": [],
         "comparison": None,
     }
-    assert await names(api) == ["changed", "gone", "kept"]
+    assert await list_names(api) == ["changed", "gone", "kept"]
     read = (await get(api, "changed")).json
     assert (read["value"], read["seq"]) == ("then", version)
     assert (await api.get(f"{T}/task")).json["status"] == "running"
     assert [n["text"] for n in await items(api, "/notes")] == ["then"]
     undone = (await restore(api, done.json["before"])).json
     assert (undone["set"], undone["removed"], undone["before"]) == (2, 1, here)
-    assert await names(api) == ["changed", "kept", "new"]
+    assert await list_names(api) == ["changed", "kept", "new"]
     assert (await get(api, "changed")).json["value"] == "now"
     assert (await api.get(f"{T}/task")).json["status"] == "failed"
     assert [n["text"] for n in await items(api, "/notes")] == ["then", "now"]

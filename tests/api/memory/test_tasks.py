@@ -195,16 +195,16 @@ async def test_concurrent_progress_not_lost(served: tuple[Client, str]) -> None:
     api, _ = served
     await api.put(TASK, WHOLE)
 
-    async def steps() -> None:
+    async def set_steps() -> None:
         for n in range(50):
             assert (await api.patch(TASK, {"current_step": n})).status == 200
 
-    async def words() -> None:
+    async def set_statuses() -> None:
         for n in range(50):
             sent = {"status": ("blocked", "running")[n % 2], "data": {"n": n}}
             assert (await api.patch(TASK, sent)).status == 200
 
-    await asyncio.gather(steps(), words(), steps(), words())
+    await asyncio.gather(set_steps(), set_statuses(), set_steps(), set_statuses())
     task = (await api.get(TASK)).json
     assert (task["current_step"], task["status"]) == (49, "running")
     assert task["data"] == {"n": 49}

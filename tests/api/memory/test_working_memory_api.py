@@ -10,7 +10,7 @@ from tests.api.client import Client
 from tests.api.remembering import (
     T,
     items,
-    names,
+    list_names,
     note,
     put,
     restore,
@@ -126,14 +126,14 @@ async def test_reserved_names_are_refused_everywhere(api: Client, name: str) -> 
     assert (asked.status, asked.body) == (422, b"")
     # A set of characters may hold the sign, and finds nothing of ours.
     for glob in ("[_m]*", "?*", "*"):
-        assert await names(api, f"?glob={glob}") == []
+        assert await list_names(api, f"?glob={glob}") == []
     assert (await api.get(T)).json["seq"] == head
 
 
 async def test_names_similar_to_reserved_ones_are_free(api: Client) -> None:
     for key in ("mh", "mhx", "a_x", "a.mh.x", "MH.x", "x" * 128):
         assert (await put(api, key)).status == 201
-    assert len(await names(api)) == 6
+    assert len(await list_names(api)) == 6
 
 
 async def test_clearing_keys_leaves_notes_and_checkpoints(api: Client) -> None:
@@ -154,9 +154,9 @@ async def test_clearing_keys_leaves_notes_and_checkpoints(api: Client) -> None:
     before = await rest()
     assert (await api.post(f"{T}/keys:clear", {})).json["cleared"] == 3
     assert await rest() == before
-    assert await names(api) == []
+    assert await list_names(api) == []
     assert (await api.post(f"{T}/notes:clear", {})).json["cleared"] == 3
     assert [(await rest())[n] for n in (0, 2)] == [before[0], before[2]]
     await restore(api, "c-1")
-    assert await names(api) == ["k0", "k1"]
+    assert await list_names(api) == ["k0", "k1"]
     assert [n["text"] for n in (await rest())[1]] == ["0", "1"]

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 
 from tests.api.client import SLOT, Client
-from tests.api.paged import T, act, ids, make
-from tests.oracles.paging import LOOSE, prose
+from tests.api.paged import T, act, list_ids, make
+from tests.oracles.paging import LOOSE, build_prose
 
 pytestmark = pytest.mark.django_db
 
 
 async def test_page_can_be_mapped_evicted_and_pinned(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
-    await make(api, "a", prose(900), map=False)
+    await make(api, "a", build_prose(900), map=False)
     mapped = (await act(api, "a", "map", level=2)).json
     assert (mapped["tier"], mapped["level"], mapped["pinned"]) == ("L0", 2, False)
     pinned = (await act(api, "a", "pin")).json
@@ -30,15 +30,15 @@ async def test_page_creation_tells_its_evictions(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     gone: list[str] = []
     for n in range(6):
-        gone += (await make(api, f"p{n}", prose(1_000))).json["evictions"]
+        gone += (await make(api, f"p{n}", build_prose(1_000))).json["evictions"]
     assert gone
-    assert set(await ids(api, "?tier=L1")) == set(gone)
+    assert set(await list_ids(api, "?tier=L1")) == set(gone)
 
 
 async def test_fault_says_what_it_did_and_what_is_left(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     for n in range(4):
-        await make(api, f"p{n}", prose(900), map=False)
+        await make(api, f"p{n}", build_prose(900), map=False)
     named = [("idempotency-key", "k")]
     path = f"{T}/pages/p0/fault"
     first = await api.post(path, {"reason": "user_requested_recall"}, headers=named)
@@ -61,7 +61,7 @@ async def test_fault_says_what_it_did_and_what_is_left(api: Client) -> None:
 
 async def test_fault_beyond_the_tokens_names_what_would_fit(api: Client) -> None:
     await api.put(T, {"config": {**LOOSE, "max_fault_tokens_per_turn": 300}})
-    await make(api, "a", prose(1_200), map=False)
+    await make(api, "a", build_prose(1_200), map=False)
     refused = await act(api, "a", "fault", level=0)
     assert refused.status == 429
     assert refused.json["fault_tokens_left"] == 300

@@ -11,8 +11,8 @@ from memoryhub.models import Event, Subject
 from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
 from tests.api.client import PAGE, SLOT, Answer, Client
-from tests.api.paged import T, act, ids, make
-from tests.oracles.paging import LOOSE, prose
+from tests.api.paged import T, act, list_ids, make
+from tests.oracles.paging import LOOSE, build_prose
 
 pytestmark = pytest.mark.django_db
 
@@ -95,18 +95,18 @@ async def test_put_says_anew_what_a_page_was_made_of(api: Client) -> None:
     async def put(**fields: Any) -> Answer:
         return await api.put(url, {**PAGE, "type": "summary", **fields})
 
-    async def sources(query: str = "") -> list[str]:
+    async def list_sources(query: str = "") -> list[str]:
         found: list[str] = (await api.get(url + query)).json["provenance"]
         return found
 
     made = await put(provenance=["a"])
     assert (await put()).json["version"] == 2
-    assert await sources() == ["a"]
+    assert await list_sources() == ["a"]
     assert (await put(provenance=["b", "a"])).status == 200
-    assert await sources() == ["b", "a"]
+    assert await list_sources() == ["b", "a"]
     assert (await put(provenance=[])).status == 200
-    assert await sources() == []
-    assert await sources(f"?at_seq={made.json['seq']}") == ["a"]
+    assert await list_sources() == []
+    assert await list_sources(f"?at_seq={made.json['seq']}") == ["a"]
     history = (await api.get(f"{url}/history?limit=200")).json["items"]
     bodies = [item["body"] for item in history if item["event"] == "page.updated"]
     assert [body.get("provenance") for body in bodies] == [None, ["b", "a"], []]
@@ -153,7 +153,7 @@ async def test_any_count_of_tokens_can_be_kept(
 ) -> None:
     """No token is less than a byte; the cost of the page follows from the count."""
     await api.put(T, {"config": {**LOOSE, "tokenizer": tokenizer}})
-    for name, text in (("short", "a"), ("long", prose(900))):
+    for name, text in (("short", "a"), ("long", build_prose(900))):
         most = len(strict_json.dump_stored({"text": text}))
         made = await make(api, name, text, tokens=most)
         assert (made.status, made.json["mapped"]) == (201, name == "short")
@@ -223,8 +223,8 @@ async def test_deleted_page_is_gone_for_good(api: Client) -> None:
         await make(api, "rules"),
     ):
         assert (answer.status, answer.code) == (410, "page_erased")
-    assert await ids(api) == []
-    assert await ids(api, f"?at_seq={made.json['seq']}") == ["rules"]
+    assert await list_ids(api) == []
+    assert await list_ids(api, f"?at_seq={made.json['seq']}") == ["rules"]
     then = await api.get(f"{T}/pages/rules?at_seq={made.json['seq']}")
     assert (then.status, then.code) == (410, "page_erased")
     history = (await api.get(f"{T}/pages/rules/history")).json["items"]
@@ -258,7 +258,7 @@ async def test_slot_that_finds_no_room_is_kept_and_says_so(api: Client) -> None:
     await api.put(T, {"config": {**LOOSE, "map_slots": False}})
     made = (await api.append("t-1", "hello"))[0]
     assert (made.status, made.json["mapped"]) == (201, False)
-    assert await ids(api, "?tier=L1") == ["slot-0"]
+    assert await list_ids(api, "?tier=L1") == ["slot-0"]
 
 
 async def test_message_of_the_user_that_fits_nowhere_is_refused(api: Client) -> None:
@@ -266,7 +266,7 @@ async def test_message_of_the_user_that_fits_nowhere_is_refused(api: Client) -> 
     config = {"budget_tokens": 2_000, "reserved_tokens": 1_000, "pin_share": 0.9}
     await api.put(T, {"config": config})
     # Only what is pinned goes before it.
-    prompt = await api.put(f"{T}/system-prompt", {"text": prose(1_380)})
+    prompt = await api.put(f"{T}/system-prompt", {"text": build_prose(1_380)})
     assert prompt.status == 201
     quotes = {"role": "user", "content": '"' * 4_000}
     refused = (await api.append("t-1", quotes))[0]
@@ -285,14 +285,14 @@ async def test_pages_are_listed_in_parts_by_what_is_asked(api: Client) -> None:
         kind = "claim" if n % 2 else "artifact"
         await make(api, f"p{n}", type=kind, map=n != 3)
     await act(api, "p0", "pin")
-    assert await ids(api) == ["p0", "p1", "p2", "p3", "p4"]
-    assert await ids(api, "?type=claim") == ["p1", "p3"]
-    assert await ids(api, "?tier=L1") == ["p3"]
-    assert await ids(api, "?tier=L0") == ["p0", "p1", "p2", "p4"]
-    assert await ids(api, "?tier=L2") == []
-    assert await ids(api, "?pinned=true") == ["p0"]
-    assert await ids(api, "?pinned=false&type=artifact") == ["p2", "p4"]
-    assert await ids(api, "?modality=image") == []
+    assert await list_ids(api) == ["p0", "p1", "p2", "p3", "p4"]
+    assert await list_ids(api, "?type=claim") == ["p1", "p3"]
+    assert await list_ids(api, "?tier=L1") == ["p3"]
+    assert await list_ids(api, "?tier=L0") == ["p0", "p1", "p2", "p4"]
+    assert await list_ids(api, "?tier=L2") == []
+    assert await list_ids(api, "?pinned=true") == ["p0"]
+    assert await list_ids(api, "?pinned=false&type=artifact") == ["p2", "p4"]
+    assert await list_ids(api, "?modality=image") == []
     for query in ("?limit=2", "?limit=2&tier=L0", "?limit=2&type=artifact"):
         seen, after = [], ""
         while True:
@@ -301,7 +301,7 @@ async def test_pages_are_listed_in_parts_by_what_is_asked(api: Client) -> None:
             if part["next"] is None:
                 break
             after = f"&after={part['next']}"
-        assert seen == await ids(api, query.replace("limit=2", "limit=200"))
+        assert seen == await list_ids(api, query.replace("limit=2", "limit=200"))
 
 
 async def test_list_is_as_of_an_event(api: Client) -> None:

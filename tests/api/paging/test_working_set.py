@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.client import PAGE, SLOT, Client
-from tests.oracles.paging import LOOSE, prose
+from tests.oracles.paging import LOOSE, build_prose
 
 pytestmark = pytest.mark.django_db
 
@@ -13,7 +13,12 @@ T = "/threads/t-1"
 
 
 async def make(api: Client, page_id: str, tokens: int = 900, **fields: Any) -> None:
-    body = {**PAGE, "page_id": page_id, "content": {"text": prose(tokens)}, **fields}
+    body = {
+        **PAGE,
+        "page_id": page_id,
+        "content": {"text": build_prose(tokens)},
+        **fields,
+    }
     assert (await api.post(f"{T}/pages", body)).status == 201
 
 
@@ -149,7 +154,7 @@ async def test_working_set_mutations_can_be_filtered(api: Client) -> None:
     await api.post(f"{T}/pages/a/evict", {})
     await api.post(f"{T}/pages/a/fault", {"by": "model"})
 
-    async def steps(query: str = "") -> list[tuple[str, str]]:
+    async def list_mutations(query: str = "") -> list[tuple[str, str]]:
         items = (await get(api, f"/mutations{query}"))["items"]
         return [(item["type"], item["page_id"]) for item in items]
 
@@ -160,14 +165,14 @@ async def test_working_set_mutations_can_be_filtered(api: Client) -> None:
         ("evict", "a"),
         ("fault_in", "a"),
     ]
-    assert await steps() == everything
-    assert await steps("?by=user") == [("update", "a")]
-    assert await steps("?by=model") == [("fault_in", "a")]
-    assert await steps("?type=create&page_id=slot-0") == [("create", "slot-0")]
-    assert await steps("?turn=0") == everything[:2]
-    assert await steps("?turn=1&type=evict") == [("evict", "a")]
-    assert await steps("?turn=9") == []
-    assert await steps("?at_seq=2") == everything[:1]
+    assert await list_mutations() == everything
+    assert await list_mutations("?by=user") == [("update", "a")]
+    assert await list_mutations("?by=model") == [("fault_in", "a")]
+    assert await list_mutations("?type=create&page_id=slot-0") == [("create", "slot-0")]
+    assert await list_mutations("?turn=0") == everything[:2]
+    assert await list_mutations("?turn=1&type=evict") == [("evict", "a")]
+    assert await list_mutations("?turn=9") == []
+    assert await list_mutations("?at_seq=2") == everything[:1]
     first = await get(api, "/mutations?limit=3")
     rest = await get(api, f"/mutations?limit=3&after={first['next']}")
     assert len(first["items"]) == 3

@@ -60,7 +60,7 @@ async def twice(client: Client, path: str, body: object, key: str = "k-1") -> An
     return first.json
 
 
-def changes(action: str) -> int:
+def count_changes(action: str) -> int:
     return AuditEntry.objects.filter(action=action).count()
 
 
@@ -73,7 +73,7 @@ async def test_restriction_that_was_lifted_is_not_put_back_by_a_repeat(
     late = await post(officer, f"{path}:restrict", BASIS)
     assert (late.status, late.json["state"]) == (200, "active")
     assert late.header(REPLAYED) == "true"
-    assert changes("subject.restricted") == 1
+    assert count_changes("subject.restricted") == 1
 
 
 async def test_lifted_restriction_is_not_lifted_again_by_a_repeat(
@@ -85,7 +85,7 @@ async def test_lifted_restriction_is_not_lifted_again_by_a_repeat(
     await officer.post(f"{path}:restrict", BASIS)
     late = await post(officer, f"{path}:unrestrict", {})
     assert late.json["state"] == "restricted"
-    assert changes("subject.unrestricted") == 1
+    assert count_changes("subject.unrestricted") == 1
 
 
 async def test_erasure_plan_is_made_once(
@@ -157,7 +157,7 @@ async def test_readmission_repeated_makes_one_person(
     made = await twice(officer, "/subjects:readmit", {"user_id": "ann"})
     assert made["generation"] == 2
     assert SubjectKey.objects.using("keys").count() == keys + 1
-    assert changes("subject.readmitted") == 1
+    assert count_changes("subject.readmitted") == 1
     later = await officer.post("/subjects:readmit", {"user_id": "ann"})
     assert later.code == "not_erased"
 
@@ -285,5 +285,5 @@ async def test_concurrent_repeats_have_one_effect(served: tuple[Client, str]) ->
     fresh = [each for each in answers if each.status == 200]
     assert [each.header(REPLAYED) for each in fresh].count(None) == 1
     assert {each.code for each in answers if each.status != 200} <= {"in_progress"}
-    assert changes("subject.restricted") == 1
+    assert count_changes("subject.restricted") == 1
     assert (await post(officer, path, BASIS)).header(REPLAYED) == "true"

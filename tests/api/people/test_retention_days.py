@@ -18,7 +18,7 @@ async def test_agent_keeps_nothing_for_less_than_its_project(
 ) -> None:
     """With a short retention an agent could be talked into erasing threads."""
 
-    async def sent(days: int | None) -> list[int]:
+    async def send_days(days: int | None) -> list[int]:
         body = {"config": {"retention_idle_days": days}}
         fresh = uuid4().hex
         fork = {"thread": f"{fresh}.fork", **body}
@@ -31,10 +31,10 @@ async def test_agent_keeps_nothing_for_less_than_its_project(
 
     await api.put("/threads/t-1")
     refused, taken = [422] * 3, [201, 200, 201]
-    assert await sent(36_500) == refused
+    assert await send_days(36_500) == refused
     projects.set_retention(acme, idle_days=30)
-    assert await sent(29) == refused
-    assert [await sent(days) for days in (30, 31, None)] == [taken] * 3
+    assert await send_days(29) == refused
+    assert [await send_days(days) for days in (30, 31, None)] == [taken] * 3
     # A thread that is there keeps its days, whatever the next PUT says.
     projects.set_retention(acme, idle_days=None)
     again = {"config": {"retention_idle_days": 30}}

@@ -50,7 +50,7 @@ def test_bundle_is_streamed(officer: Client, ann: Subject) -> None:
     name = f'attachment; filename="memoryhub-{ann.id}.zip"'
     assert answer.header("content-disposition") == name
     assert answer.header("content-length") is None
-    assert b"allergic" in bundled.opened(answer.body).read("events.jsonl")
+    assert b"allergic" in bundled.open_bundle(answer.body).read("events.jsonl")
     assert not Lease.objects.exists()
 
 
@@ -59,7 +59,7 @@ def test_markdown_is_streamed_on_request(officer: Client, ann: Subject) -> None:
     answer = run(sent)
     name = f'attachment; filename="memoryhub-{ann.id}-markdown.zip"'
     assert answer.header("content-disposition") == name
-    assert b"allergic" in bundled.opened(answer.body).read("threads/t-1.md")
+    assert b"allergic" in bundled.open_bundle(answer.body).read("threads/t-1.md")
     assert AuditEntry.objects.filter(action="subject.exported").count() == 1
 
 
@@ -88,7 +88,7 @@ def test_export_of_a_restricted_subject_is_allowed(
     officer: Client, ann: Subject
 ) -> None:
     Subject.objects.filter(id=ann.id).update(state="restricted", basis="claims")
-    bundle = bundled.opened(ask(officer, ann.id).body)
+    bundle = bundled.open_bundle(ask(officer, ann.id).body)
     Subject.objects.filter(id=ann.id).update(state="active")
     subject = bundled.manifest(bundle)["subject"]
     assert (subject["state"], subject["basis"]) == ("restricted", "claims")
@@ -154,7 +154,7 @@ async def test_client_that_leaves_frees_its_export_place(
         await left.wait()
         return {"type": "http.disconnect"}
 
-    scope = Client(key=key)._scope(
+    scope = Client(key=key)._build_scope(
         "POST",
         f"/subjects/{ann.id}/export",
         [("content-type", "application/json")],
@@ -189,5 +189,5 @@ def test_export_of_a_subject_erased_meanwhile_is_broken_off(
     answer = ask(officer, ann.id)
     assert answer.status == 200
     with pytest.raises(BadZipFile):
-        bundled.opened(answer.body)
+        bundled.open_bundle(answer.body)
     assert not Lease.objects.exists()

@@ -268,7 +268,7 @@ async def test_erased_thread_answers_to_its_name_for_ever(
     assert written.json["erasure"] == str(erasure.id)
     absent = await foreign.get("/threads/ann-2")
     assert (await foreign.get("/threads/ann-1")).comparable == absent.comparable
-    other = Client(key=factories.make_key(_of(bound), subject=_bob(ann))[1])
+    other = Client(key=factories.make_key(_get_project(bound), subject=_bob(ann))[1])
     theirs = await other.get("/threads/ann-1")
     assert theirs.comparable == absent.comparable
     assert (await other.get("/threads/bob-1")).status == 200
@@ -276,7 +276,7 @@ async def test_erased_thread_answers_to_its_name_for_ever(
     assert [item["thread"] for item in listed] == ["bob-1"]
 
 
-def _of(client: Client) -> Project:
+def _get_project(client: Client) -> Project:
     return Project.objects.get(slug="acme")
 
 

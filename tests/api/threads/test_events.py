@@ -63,7 +63,9 @@ async def test_part_ends_at_its_bytes_and_the_next_goes_on(
 # Streams: with the real writer and readers, on connections of their own
 
 
-async def _event(stream: asyncio.Queue[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+async def _read_event(
+    stream: asyncio.Queue[dict[str, Any]],
+) -> tuple[int, dict[str, Any]]:
     """Return the id and data of the next event."""
     while True:
         message = await asyncio.wait_for(stream.get(), 10)
@@ -82,14 +84,14 @@ async def test_stream_follows_and_resumes(served: tuple[Client, str]) -> None:
         assert start["status"] == 200
         assert (b"Content-Type", b"text/event-stream") in start["headers"]
         assert (b"X-Accel-Buffering", b"no") in start["headers"]
-        assert [(await _event(stream))[0] for _ in range(2)] == [1, 2]
+        assert [(await _read_event(stream))[0] for _ in range(2)] == [1, 2]
         await api.append("t-1", "b")
-        seq, data = await _event(stream)
+        seq, data = await _read_event(stream)
         assert (seq, data["payload"]) == (3, {"content": "b"})
     await api.append("t-1", "c")
     resumed = [("last-event-id", "3")]
     async with api.stream("/threads/t-1/events", headers=resumed) as stream:
-        seq, data = await _event(stream)
+        seq, data = await _read_event(stream)
         assert (seq, data["payload"]) == (4, {"content": "c"})
 
 
@@ -103,7 +105,7 @@ async def test_stream_from_beyond_the_head_waits_for_what_comes_after(
     beyond = [("last-event-id", "3")]
     async with api.stream("/threads/t-1/events", headers=beyond) as stream:
         await api.append("t-1", "b", "c")
-        seq, data = await _event(stream)
+        seq, data = await _read_event(stream)
         assert (seq, data["payload"]) == (4, {"content": "c"})
 
 
@@ -117,7 +119,7 @@ async def test_stream_ends_with_its_key(
     monkeypatch.setattr(auth, "BELIEVED_SECONDS", 0.01)
     await api.append("t-1", "a")
     async with api.stream("/threads/t-1/events") as stream:
-        await _event(stream)
+        await _read_event(stream)
         await asyncio.to_thread(_revoke, prefix)
         # The last message of an answer is the one after which nothing comes.
         while "more_body" in await asyncio.wait_for(stream.get(), 10):
@@ -133,7 +135,7 @@ async def test_stream_reads_on_once_all_was_taken_and_under_the_subject_of_then(
     monkeypatch.setattr(streams, "STREAM_BATCH", 2)
     await api.append("t-1", *"abcdef")
     async with api.stream("/threads/t-1/events", room=1) as stream:
-        assert (await _event(stream))[0] == 1
+        assert (await _read_event(stream))[0] == 1
         # The second event lies ready and is not taken; there is time to read ahead.
         for _ in range(5):
             assert (await api.get("/threads/t-1")).status == 200
@@ -197,7 +199,7 @@ async def test_key_has_no_more_streams_than_it_may(
     await api.append("t-1", "a")
     accept = [("accept", "text/event-stream")]
     async with api.stream("/threads/t-1/events") as stream:
-        await _event(stream)
+        await _read_event(stream)
         refused = await api.get("/threads/t-1/events", headers=accept)
         assert (refused.status, refused.code) == (429, "rate")
     assert limits.account.streams[prefix] == 0

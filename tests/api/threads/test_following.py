@@ -20,7 +20,13 @@ from memoryhub.services.people import subjects
 from memoryhub.services.threads import slots
 from tests.api.client import Client
 from tests.cast import factories
-from tests.cast.sockets import PATIENCE, AgentSocket, gone, heard, refused
+from tests.cast.sockets import (
+    PATIENCE,
+    AgentSocket,
+    heard,
+    read_end_code,
+    send_until_closed,
+)
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -179,7 +185,7 @@ async def test_socket_follows_fifty_threads(
     await socket.follow("m-50", after=1)
     assert [each["thread"] for each in await heard(socket, 2)] == ["m-0", "m-50"]
     await socket.follow("m-1", after=1)
-    assert await socket.closed() == 4400
+    assert await socket.read_closing_code() == 4400
     await socket.leave()
 
 
@@ -212,7 +218,7 @@ async def test_erased_subjects_thread_is_gone_while_followed(
     assert await socket.hear() == {"t": "gone", "thread": "anns", "code": word}
     await say(agent, "y", thread="t-2")
     assert (await socket.hear())["seq"] == 3
-    assert await gone(key, "anns") == word
+    assert await read_end_code(key, "anns") == word
     await read(lambda: rows.update(state="active"))
     await socket.follow("anns", 0)
     assert (await socket.hear())["type"] == "thread.created"
@@ -240,7 +246,7 @@ async def test_thread_that_is_erased_is_gone(agent: Agent, key: str) -> None:
     await read(lambda: rows.update(status="erased"))
     expected = {"t": "gone", "thread": "t-1", "code": "thread_erased"}
     assert await socket.hear() == expected
-    assert await gone(key, "t-1") == "thread_erased"
+    assert await read_end_code(key, "t-1") == "thread_erased"
     await read(lambda: rows.update(status="open"))
     await socket.leave()
 
@@ -250,7 +256,10 @@ async def test_bytes_count_for_the_day_of_the_key(
 ) -> None:
     await say(agent, *"abcdefgh")
     settings.KEY_BYTES_PER_DAY = 1_000
-    assert await refused(AgentSocket(key), {"t": "follow", "thread": "t-1"}) == 4429
+    assert (
+        await send_until_closed(AgentSocket(key), {"t": "follow", "thread": "t-1"})
+        == 4429
+    )
     _, used = limits.account.bytes[agent.prefix]
     assert 500 < used <= 1_000
 
@@ -284,9 +293,9 @@ async def test_revoked_key_closes_the_socket_with_4401(
     await socket.follow("t-1")
     await socket.hear()
     await read(end, agent)
-    assert await socket.closed() == 4401
+    assert await socket.read_closing_code() == 4401
     await socket.leave()
-    assert await refused(AgentSocket(key)) == 4401
+    assert await send_until_closed(AgentSocket(key)) == 4401
 
 
 async def test_key_of_an_erased_subject_closes_the_socket_with_4410(
@@ -301,11 +310,11 @@ async def test_key_of_an_erased_subject_closes_the_socket_with_4410(
     twin = await AgentSocket(made["bob"]).greet()
     rows = Subject.objects.filter(subject_ref=subjects.compute_ref(acme.id, "ann"))
     await read(lambda: rows.update(state="erasing"))
-    assert await bound.closed() == 4410
+    assert await bound.read_closing_code() == 4410
     await bound.leave()
     follow = {"t": "follow", "thread": "never"}
-    assert await refused(AgentSocket(made["ann"]), follow) == 4410
-    assert await gone(made["bob"], "never") == "not_found"
+    assert await send_until_closed(AgentSocket(made["ann"]), follow) == 4410
+    assert await read_end_code(made["bob"], "never") == "not_found"
     await twin.leave()
 
 
@@ -321,7 +330,7 @@ async def test_lost_scope_closes_the_socket_with_4403_at_the_next_message(
         return found is not None and auth.READ not in found.scopes
 
     await until(lost)
-    monitored = asyncio.create_task(socket.closed())
+    monitored = asyncio.create_task(socket.read_closing_code())
     while not monitored.done():
         await socket.follow("t-1", after=9)
         await asyncio.wait([monitored], timeout=0.06)
@@ -340,13 +349,13 @@ async def test_old_socket_is_told_to_come_back(
 ) -> None:
     assert protocol.LIFE_SECONDS == 3600
     monkeypatch.setattr(protocol, "LIFE_SECONDS", 0.05)
-    assert await refused(AgentSocket(key)) == 1012
+    assert await send_until_closed(AgentSocket(key)) == 1012
 
 
 async def test_stopping_server_sends_all_away_to_come_back(key: str) -> None:
     socket = await AgentSocket(key).greet()
     sockets.stop()
-    assert await socket.closed() == 1012
+    assert await socket.read_closing_code() == 1012
     await socket.leave()
 
 

@@ -11,7 +11,7 @@ from memoryhub.kernel.messages.reading import read
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from tests.api.client import Client, run
-from tests.cast.recordings import contents, find, lines, take
+from tests.cast.recordings import find, open_contents, take, write_lines
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,7 @@ TALKS: dict[str, list[Any]] = {
 def list_readings(thread: Thread) -> list[Any]:
     """Return the reading, role and tokens of each slot."""
     rows = [*thread.slots.order_by("index").values_list("role", "tokens")]
-    readings = [read(each) for each in contents(thread)]
+    readings = [read(each) for each in open_contents(thread)]
     return [*zip(readings, rows, strict=True)]
 
 
@@ -70,5 +70,5 @@ def test_import_equals_api(
     for each in talk:
         slot = {"from": "x", "to": "y", "type": f"chat.{each.get('role')}"}
         run(api.post("/threads/sent/slots", {**slot, "content": each}))
-    take(acme, lines(tmp_path, *talk, name="taken.jsonl"), form="chat")
+    take(acme, write_lines(tmp_path, *talk, name="taken.jsonl"), form="chat")
     assert list_readings(find(acme, "taken")) == list_readings(find(acme, "sent"))

@@ -14,7 +14,7 @@ from memoryhub.kernel.messages.writing import FORMATS
 from memoryhub.models import Project, Subject
 from tests.api.client import SLOT, Client, run
 from tests.cast import bundled
-from tests.kernel.messages.shapes import PNG, SHAPES, heard, said, source
+from tests.kernel.messages.shapes import PNG, SHAPES, build_source, heard, said
 from tests.kernel.messages.test_reading import CONTENTS, JSON, mutated
 from tests.validators import require_request
 
@@ -25,14 +25,14 @@ _CALL = {"name": "find", "arguments": '{"q":"%s"}' % ("tide " * 200)}
 COUNTED: dict[str, Any] = {
     "text": "A text. " * 100,
     "picture": heard({"type": "image_url", "image_url": {"url": URL}}),
-    "base64": heard(source("image", media_type="image/png", data=PNG)),
+    "base64": heard(build_source("image", media_type="image/png", data=PNG)),
     "call": {"role": "assistant", "tool_calls": [{"id": "c", "function": _CALL}]},
     "items": [{"type": "function_call", "call_id": "c", **_CALL}],
     "blocks": said({"type": "tool_use", "id": "c", "name": "find", "input": _CALL}),
 }
 
 
-def slot(kind: str, content: str) -> bytes:
+def build_message(kind: str, content: str) -> bytes:
     """Build a message whose content no parser of ours has seen."""
     sent = f'"from":"a","to":"b","type":"chat.{kind}","content":{content}'
     return f"{{{sent}}}".encode()
@@ -79,15 +79,15 @@ TYPES = st.sampled_from(["user", "assistant", "tool", "system", "message"])
 def test_no_message_kills_a_thread(
     api: Client, contents: list[tuple[str, str]]
 ) -> None:
-    run(live(api, contents))
+    run(write_contents(api, contents))
 
 
-async def live(api: Client, contents: list[tuple[str, str]]) -> None:
+async def write_contents(api: Client, contents: list[tuple[str, str]]) -> None:
     path = f"/threads/t-{next(NUMBERS)}"
     await api.put(path)
     taken = 0
     for kind, content in contents:
-        answer = await api.post(f"{path}/slots", slot(kind, content))
+        answer = await api.post(f"{path}/slots", build_message(kind, content))
         assert answer.status == 201 or answer.code in REFUSED, answer.body
         taken += answer.status == 201
     for shape in FORMATS:
@@ -116,7 +116,7 @@ async def test_digits_survive(
     path = "/threads/t-1"
     await api.put(path, {"user_id": "ann"})
     for content in NUMBERED:
-        answer = await api.post(f"{path}/slots", slot("x", content))
+        answer = await api.post(f"{path}/slots", build_message("x", content))
         assert answer.status == 201, answer.body
     for turn, shape in enumerate(FORMATS, 1):
         await api.patch(path, {"config": {"format": shape}})

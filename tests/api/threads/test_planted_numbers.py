@@ -25,7 +25,7 @@ from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
 from tests.api.client import Client, run
 from tests.cast import factories
-from tests.cast.forgetting import forget, make_person, of, plan
+from tests.cast.forgetting import forget, get_subject, make_person, plan
 from tests.matrix.people import PEOPLE
 from tests.matrix.routes import OPERATIONS, ROWS
 
@@ -54,15 +54,15 @@ def resolve_schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
     )
 
 
-def places(schema: dict[str, Any], depth: int = 0) -> Iterator[tuple[Any, ...]]:
+def iter_places(schema: dict[str, Any], depth: int = 0) -> Iterator[tuple[Any, ...]]:
     """Yield the ways to each field of a body, through lists and objects."""
     for one in resolve_schemas(schema):
         for name, inner in one.get("properties", {}).items():
             yield (name,)
             if depth < 4:
-                yield from ((name, *rest) for rest in places(inner, depth + 1))
+                yield from ((name, *rest) for rest in iter_places(inner, depth + 1))
         if "items" in one:
-            yield from ((0, *rest) for rest in places(one["items"], depth + 1))
+            yield from ((0, *rest) for rest in iter_places(one["items"], depth + 1))
         if one.get("type") == "object" and one.get("additionalProperties", True):
             # Any names are taken.
             yield ("planted",)
@@ -101,7 +101,7 @@ def with_value(body: Any, way: tuple[Any, ...], value: Any) -> Any:
 def variants(
     label: str, body: object, numbers: Iterator[int]
 ) -> Iterator[dict[str, Any]]:
-    for way in dict.fromkeys(places(body_of(label))):
+    for way in dict.fromkeys(iter_places(body_of(label))):
         number = next(numbers)
         deep = {"n": [number, number + 0.5, str(number), True]}
         for value in (number, number + 0.5, str(number), True, deep):
@@ -193,7 +193,7 @@ def test_no_planted_number_is_left(agent: Agent, acme: Project) -> None:
     assert sum(taken.values()) > 100, taken
     before = find_planted_cells()
     assert before
-    forget(of(agent, "ann"))
+    forget(get_subject(agent, "ann"))
     assert find_planted_cells() == {}
     assert next(numbers) < FIRST + 10**5
 
@@ -229,7 +229,7 @@ def test_no_number_of_an_exchange_is_left(agent: Agent, acme: Project) -> None:
         assert answer.status < 500, each
         limits.account = limits.UsageAccount()
     assert find_planted_cells()
-    forget(of(agent, "ann"))
+    forget(get_subject(agent, "ann"))
     assert find_planted_cells() == {}
 
 
@@ -259,5 +259,5 @@ def test_no_number_of_a_file_is_left(
     monkeypatch.setattr("sys.stdin", StringIO("ann\n"))
     call_command("import", str(file), project="acme", user_id="-", verbosity=0)
     assert find_planted_cells()
-    forget(of(agent, "ann"))
+    forget(get_subject(agent, "ann"))
     assert find_planted_cells() == {}

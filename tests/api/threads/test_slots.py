@@ -98,7 +98,7 @@ async def test_idempotency_key_is_bound_to_one_request(
 # Reading
 
 
-def _contents(answer: Answer) -> list[Any]:
+def _list_contents(answer: Answer) -> list[Any]:
     assert answer.status == 200, answer.body
     return [item["content"] for item in answer.json["items"]]
 
@@ -111,7 +111,7 @@ async def test_slot_slice_equals_a_python_list_slice(api: Client) -> None:
     await api.post("/threads/t-2:fork", {"thread": "t-3"})
     await api.append("t-3", 20)
     expected = [0, 1, 2, 10, 11, 20]
-    assert _contents(await api.get("/threads/t-3/slots")) == expected
+    assert _list_contents(await api.get("/threads/t-3/slots")) == expected
     bounds = [None, -8, -6, -5, -2, 0, 1, 3, 5, 6, 8]
     for start in bounds:
         for end in bounds:
@@ -121,9 +121,9 @@ async def test_slot_slice_equals_a_python_list_slice(api: Client) -> None:
                 if value is not None
             )
             target = f"/threads/t-3/slots?limit=200{query}"
-            assert _contents(await api.get(target)) == expected[start:end]
+            assert _list_contents(await api.get(target)) == expected[start:end]
             backwards = await api.get(f"{target}&order=desc")
-            assert _contents(backwards) == expected[start:end][::-1]
+            assert _list_contents(backwards) == expected[start:end][::-1]
 
 
 async def test_cursor_walk_while_appending(api: Client, agent: Agent) -> None:
@@ -137,19 +137,19 @@ async def test_cursor_walk_while_appending(api: Client, agent: Agent) -> None:
         target = f"/threads/t-1/slots?start=-{total}&order={order}&limit=9"
         answer = await api.get(target)
         while True:
-            seen += _contents(answer)
+            seen += _list_contents(answer)
             factories.append(agent, "t-1", *range(10))
             if answer.json["next"] is None:
                 break
             answer = await api.get(f"{target}&after={answer.json['next']}")
         everything = await api.get(f"/threads/t-1/slots?limit=200&end={total}")
-        expected = _contents(everything)
+        expected = _list_contents(everything)
         while everything.json["next"]:
             after = everything.json["next"]
             everything = await api.get(
                 f"/threads/t-1/slots?limit=200&end={total}&after={after}"
             )
-            expected += _contents(everything)
+            expected += _list_contents(everything)
         assert seen == expected[::step]
 
 
@@ -174,7 +174,7 @@ async def test_filters_are_joined_by_and(api: Client) -> None:
                 expected = [
                     each["content"] for each in sent if wanted.items() <= each.items()
                 ]
-                assert _contents(await api.get(target)) == expected
+                assert _list_contents(await api.get(target)) == expected
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
@@ -206,11 +206,17 @@ async def test_slot_list_without_contents_opens_no_payload(api: Client) -> None:
 
 async def test_reading_as_of_a_seq(api: Client) -> None:
     await api.append("t-1", "a", "b", "c")
-    assert _contents(await api.get("/threads/t-1/slots?at_seq=3")) == ["a", "b"]
-    assert _contents(await api.get("/threads/t-1/slots?at_seq=3&start=-1")) == ["b"]
+    assert _list_contents(await api.get("/threads/t-1/slots?at_seq=3")) == ["a", "b"]
+    assert _list_contents(await api.get("/threads/t-1/slots?at_seq=3&start=-1")) == [
+        "b"
+    ]
     assert (await api.get("/threads/t-1/slots/2?at_seq=3")).status == 404
-    assert _contents(await api.get("/threads/t-1/slots?at_seq=0")) == []
-    assert _contents(await api.get("/threads/t-1/slots?at_turn=0")) == ["a", "b", "c"]
+    assert _list_contents(await api.get("/threads/t-1/slots?at_seq=0")) == []
+    assert _list_contents(await api.get("/threads/t-1/slots?at_turn=0")) == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 async def test_negative_index_counts_from_the_end(api: Client) -> None:

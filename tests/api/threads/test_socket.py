@@ -15,7 +15,7 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from tests.api.client import Client
 from tests.cast import factories
-from tests.cast.sockets import PATIENCE, AgentSocket, gone, refused
+from tests.cast.sockets import PATIENCE, AgentSocket, read_end_code, send_until_closed
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -64,12 +64,12 @@ async def test_key_may_be_the_first_message(key: str) -> None:
 @pytest.mark.parametrize("header", HEADER_CASES)
 async def test_header_without_a_valid_key_is_4401(header: str) -> None:
     headers = [(b"authorization", header.encode())]
-    assert await refused(AgentSocket(headers=headers)) == 4401
+    assert await send_until_closed(AgentSocket(headers=headers)) == 4401
 
 
 async def test_socket_with_two_keys_is_4401(key: str) -> None:
     twice = [(b"authorization", f"Bearer {key}".encode())]
-    assert await refused(AgentSocket(key, headers=twice)) == 4401
+    assert await send_until_closed(AgentSocket(key, headers=twice)) == 4401
 
 
 @pytest.mark.parametrize(
@@ -87,48 +87,53 @@ async def test_socket_with_two_keys_is_4401(key: str) -> None:
     ],
 )
 async def test_bad_first_message_is_4401(message: Any) -> None:
-    assert await refused(AgentSocket(), message) == 4401
+    assert await send_until_closed(AgentSocket(), message) == 4401
 
 
 async def test_hello_with_more_in_it_is_4401(key: str) -> None:
-    assert await refused(AgentSocket(), {"t": "hello", "key": key, "v": 1}) == 4401
+    assert (
+        await send_until_closed(AgentSocket(), {"t": "hello", "key": key, "v": 1})
+        == 4401
+    )
 
 
 async def test_key_in_the_address_is_4401_and_not_logged(key: str) -> None:
     with structlog.testing.capture_logs() as logs:
         for query in (f"key={key}", key.replace("_", "%5F")):
-            assert await refused(AgentSocket(query=query.encode())) == 4401
-            assert await refused(AgentSocket(key, query=query.encode())) == 4401
+            assert await send_until_closed(AgentSocket(query=query.encode())) == 4401
+            assert (
+                await send_until_closed(AgentSocket(key, query=query.encode())) == 4401
+            )
     assert [line["code"] for line in logs] == [4401] * 4
     assert key[-20:] not in str(logs)
 
 
 async def test_socket_with_a_query_string_is_4400(key: str) -> None:
-    assert await refused(AgentSocket(key, query=b"after=1")) == 4400
+    assert await send_until_closed(AgentSocket(key, query=b"after=1")) == 4400
 
 
 async def test_foreign_host_is_4400(key: str) -> None:
     socket = AgentSocket(key)
     socket.line.scope["headers"][0] = (b"host", b"evil.example")
-    assert await refused(socket) == 4400
+    assert await send_until_closed(socket) == 4400
 
 
 async def test_silent_socket_is_4408(monkeypatch: pytest.MonkeyPatch) -> None:
     assert protocol.HELLO_SECONDS == 5
     monkeypatch.setattr(protocol, "HELLO_SECONDS", 0.05)
-    assert await refused(AgentSocket()) == 4408
+    assert await send_until_closed(AgentSocket()) == 4408
 
 
 @pytest.mark.parametrize("path", ["/ws/v1/", "/ws/v1/agent/", "/ws/v1/agents"])
 async def test_unknown_path_is_4404(key: str, path: str) -> None:
-    assert await refused(AgentSocket(key, path=path)) == 4404
+    assert await send_until_closed(AgentSocket(key, path=path)) == 4404
 
 
 async def test_mistake_of_ours_is_1011_and_logged(key: str) -> None:
     socket = AgentSocket(key)
     socket.line.scope.pop("headers")
     with structlog.testing.capture_logs() as logs:
-        assert await refused(socket) == 1011
+        assert await send_until_closed(socket) == 1011
     assert [line["event"] for line in logs] == ["socket.failed"]
 
 
@@ -136,7 +141,7 @@ async def test_socket_is_refused_while_the_clock_is_off(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "skew_ns", 10**10)
-    assert await refused(AgentSocket(key)) == 1013
+    assert await send_until_closed(AgentSocket(key)) == 1013
 
 
 # Limits
@@ -147,8 +152,8 @@ async def test_address_has_few_sockets_without_a_key(key: str, settings: Any) ->
     waiting = [AgentSocket() for _ in range(2)]
     for socket in waiting:
         await socket.open()
-    assert await refused(AgentSocket()) == 4429
-    assert await refused(AgentSocket(client="10.0.0.1"), "?") == 4401
+    assert await send_until_closed(AgentSocket()) == 4429
+    assert await send_until_closed(AgentSocket(client="10.0.0.1"), "?") == 4401
     await (await AgentSocket(key).greet()).leave()
     for socket in waiting:
         await socket.leave()
@@ -156,7 +161,7 @@ async def test_address_has_few_sockets_without_a_key(key: str, settings: Any) ->
 
 async def test_socket_with_guessed_keys_is_4429(settings: Any) -> None:
     settings.ANONYMOUS_REQUESTS_PER_SECOND = 1
-    codes = {await refused(AgentSocket("mh_live_guess")) for _ in range(3)}
+    codes = {await send_until_closed(AgentSocket("mh_live_guess")) for _ in range(3)}
     assert codes == {4401, 4429}
 
 
@@ -167,7 +172,7 @@ async def test_key_has_fifty_sockets_and_streams(acme: Project, key: str) -> Non
     api, accept = Client(key=key), [("accept", "text/event-stream")]
     async with api.stream("/threads/t-1/events") as stream:
         assert (await asyncio.wait_for(stream.get(), PATIENCE))["status"] == 200
-        assert await refused(AgentSocket(key)) == 4429
+        assert await send_until_closed(AgentSocket(key)) == 4429
         answer = await api.get("/threads/t-1/events", headers=accept)
         assert (answer.status, answer.code) == (429, "rate")
         opened.append(await AgentSocket(other).greet())
@@ -182,7 +187,7 @@ async def test_full_process_says_try_later(
     assert protocol.MAX_SOCKETS == 1000
     monkeypatch.setattr(protocol, "MAX_SOCKETS", 1)
     first = await AgentSocket(key).greet()
-    assert await refused(AgentSocket(key)) == 1013
+    assert await send_until_closed(AgentSocket(key)) == 1013
     await first.leave()
     await (await AgentSocket(key).greet()).leave()
 
@@ -190,15 +195,21 @@ async def test_full_process_says_try_later(
 async def test_21_messages_in_a_second_are_4429(key: str) -> None:
     assert protocol.MESSAGES_PER_SECOND == 20
     messages = [{"t": "unfollow", "thread": "t-1"}] * 21
-    assert await refused(AgentSocket(key), *messages) == 4429
+    assert await send_until_closed(AgentSocket(key), *messages) == 4429
 
 
 async def test_message_beyond_64_kib_is_1009(key: str) -> None:
     fits = {"t": "follow", "thread": "t-1", "pad": ""}
     room = protocol.MESSAGE_BYTES - len('{"t":"follow","thread":"t-1","pad":""}')
-    assert await refused(AgentSocket(key), fits | {"pad": "x" * room}) == 4400
-    assert await refused(AgentSocket(key), fits | {"pad": "x" * (room + 1)}) == 1009
-    assert await refused(AgentSocket(), "x" * (protocol.MESSAGE_BYTES + 1)) == 1009
+    assert await send_until_closed(AgentSocket(key), fits | {"pad": "x" * room}) == 4400
+    assert (
+        await send_until_closed(AgentSocket(key), fits | {"pad": "x" * (room + 1)})
+        == 1009
+    )
+    assert (
+        await send_until_closed(AgentSocket(), "x" * (protocol.MESSAGE_BYTES + 1))
+        == 1009
+    )
 
 
 # Refusals
@@ -234,7 +245,7 @@ async def test_message_beyond_64_kib_is_1009(key: str) -> None:
     ],
 )
 async def test_malformed_socket_message_is_4400(key: str, message: Any) -> None:
-    assert await refused(AgentSocket(key), message) == 4400
+    assert await send_until_closed(AgentSocket(key), message) == 4400
 
 
 async def test_socket_messages_are_never_logged(agent: Agent, key: str) -> None:
@@ -247,12 +258,12 @@ async def test_socket_messages_are_never_logged(agent: Agent, key: str) -> None:
     ]
     with structlog.testing.capture_logs() as logs:
         for message in messages:
-            await refused(AgentSocket(), message)
+            await send_until_closed(AgentSocket(), message)
             if message != following(CANARY):
-                await refused(AgentSocket(key), message)
-        await gone(key, CANARY)
-        await refused(AgentSocket(key, query=CANARY.encode()))
-        await refused(AgentSocket(CANARY))
+                await send_until_closed(AgentSocket(key), message)
+        await read_end_code(key, CANARY)
+        await send_until_closed(AgentSocket(key, query=CANARY.encode()))
+        await send_until_closed(AgentSocket(CANARY))
     # A client that hears that a thread is gone goes on.
     assert len(logs) == 11
     assert CANARY not in str(logs)

@@ -286,12 +286,12 @@ async def test_reading_writes_no_byte(api: Client, acme: Project) -> None:
     await api.get("/threads")
     tables = ("events", "slots", "thread_labels")
 
-    def rows() -> list[str]:
+    def list_rows() -> list[str]:
         thread = Thread.objects.get(project=acme)
         related = [getattr(thread, table).values_list() for table in tables]
         return [repr(list(each)) for each in (Thread.objects.values_list(), *related)]
 
-    before = rows()
+    before = list_rows()
     for target in (
         "/threads",
         "/threads/t-1",
@@ -304,4 +304,4 @@ async def test_reading_writes_no_byte(api: Client, acme: Project) -> None:
         "/openapi.json",
     ):
         assert (await api.get(target)).status == 200
-    assert rows() == before
+    assert list_rows() == before

@@ -22,7 +22,7 @@ LOOK_UP: dict[str, Any] = {
 BARE = {"name": "stop"}
 
 
-def names(request: dict[str, Any]) -> list[str]:
+def list_tool_names(request: dict[str, Any]) -> list[str]:
     functions = (tool.get("function", tool) for tool in request.get("tools", ()))
     return [function["name"] for function in functions]
 
@@ -42,7 +42,7 @@ async def test_own_tools_are_counted_and_recorded(api: Client) -> None:
     assert 40 < taken < 120
     assert await usable_of(api) == usable - taken
     begun = (await api.post(f"{T}/turns", {"items": [item_of("hello")]})).json
-    assert names(begun["request"]) == [*OURS, "look_up", "stop"]
+    assert list_tool_names(begun["request"]) == [*OURS, "look_up", "stop"]
     events = (await api.get(f"{T}/events")).json["items"]
     (packed,) = (each for each in events if each["type"] == "turn.packed")
     assert packed["body"]["own_tools"] == {"seq": set_.json["seq"]}
@@ -50,7 +50,7 @@ async def test_own_tools_are_counted_and_recorded(api: Client) -> None:
     await api.put(f"{T}/tools", {"items": []})
     assert await usable_of(api) == usable
     later = (await api.post(f"{T}/turns", {"items": [item_of("again")]})).json
-    assert names(later["request"]) == OURS
+    assert list_tool_names(later["request"]) == OURS
     again = (await api.get(f"{T}/turns/1/context")).json
     assert (again["verified"], again["request"]) == (True, begun["request"])
 
@@ -61,7 +61,7 @@ async def test_same_tools_are_set_once(api: Client) -> None:
     await api.post(f"{T}/turns", turn)
     same = await api.put(f"{T}/tools", {"items": [LOOK_UP]})
     assert Event.objects.filter(type="tools.set").count() == 1
-    assert names(first["request"]) == [*OURS, "look_up"]
+    assert list_tool_names(first["request"]) == [*OURS, "look_up"]
     assert (await api.get(f"{T}/tools")).json == same.json
     assert (await api.get(f"{T}/tools?at_seq={same.json['seq'] - 1}")).json == {
         "items": [],
@@ -104,7 +104,7 @@ async def test_fork_inherits_own_tools(api: Client) -> None:
     await api.post(f"{T}/turns", {"items": [item_of("hello")], "tools": [LOOK_UP]})
     await api.post(f"{T}:fork", {"thread": "t-2"})
     fork = (await api.post("/threads/t-2/turns", {"items": [item_of("again")]})).json
-    assert names(fork["request"]) == [*OURS, "look_up"]
+    assert list_tool_names(fork["request"]) == [*OURS, "look_up"]
     again = (await api.get("/threads/t-2/turns/2/context")).json
     assert again["verified"] is True
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.client import Client
-from tests.oracles.paging import prose
+from tests.oracles.paging import build_prose
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +20,7 @@ def call(arguments: Any, **fields: Any) -> dict[str, Any]:
 
 @pytest.fixture
 async def page(api: Client) -> None:
-    content = {"text": prose(900)}
+    content = {"text": build_prose(900)}
     body = {"page_id": "a", "type": "artifact", "modality": "text", "content": content}
     await api.post(f"{T}/pages", {**body, "map": False})
 
@@ -41,7 +41,7 @@ async def test_call_is_answered_ready_to_hand_back(api: Client, arguments: Any) 
     head, _, text = answer.json["content"].partition("\n\n")
     assert head.startswith("page a · artifact · excerpt · ")
     assert head.endswith(" · 2 faults left")
-    assert prose(900).startswith(text[:100])
+    assert build_prose(900).startswith(text[:100])
     mutations = (await api.get(f"{T}/mutations?by=model")).json["items"]
     assert [item["type"] for item in mutations] == ["fault_in"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from memoryhub.models import Event
 from tests.api.client import PAGE, SLOT, Answer, Client
-from tests.oracles.paging import prose
+from tests.oracles.paging import build_prose
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,7 @@ async def test_repeated_turn_is_the_same_turn(api: Client) -> None:
     config = {"budget_tokens": 2_600, "reserved_tokens": 800}
     await api.put(T, {"config": config})
     for n in range(3):
-        page = {**PAGE, "page_id": f"p{n}", "content": {"text": prose(500)}}
+        page = {**PAGE, "page_id": f"p{n}", "content": {"text": build_prose(500)}}
         await api.post(f"{T}/pages", page)
     body = {"items": [item_of("hello")], "token_budget": 1_600}
     first = await api.post(f"{T}/turns", body, headers=named)
@@ -75,7 +75,7 @@ async def test_repeated_turn_is_the_same_turn(api: Client) -> None:
 
 async def test_request_stays_within_its_own_budget(api: Client) -> None:
     for n in range(10):
-        page = {**PAGE, "page_id": f"p{n}", "content": {"text": prose(400)}}
+        page = {**PAGE, "page_id": f"p{n}", "content": {"text": build_prose(400)}}
         await api.post(f"{T}/pages", page)
     whole = await api.post(f"{T}/turns", {"items": [item_of("hello")]})
     small = await api.post(f"{T}/turns", {"token_budget": 1_500})
@@ -260,7 +260,7 @@ async def test_fork_lists_the_mutations_it_inherits(api: Client) -> None:
     await api.post(f"{child}/turns", {"items": [item_of("two")]})
     await api.patch(f"{child}/pages/a", {"importance": 1, "by": "user"})
 
-    async def steps(query: str = "") -> list[tuple[str, str, bool]]:
+    async def list_mutations(query: str = "") -> list[tuple[str, str, bool]]:
         found = await walk_list(api, f"{child}/mutations?{query}", 2)
         assert found == await walk_list(api, f"{child}/mutations?{query}", 200)
         homes = {each["inherited"]: each["thread_id"] for each in found}
@@ -275,17 +275,17 @@ async def test_fork_lists_the_mutations_it_inherits(api: Client) -> None:
         ("create", "slot-1", False),
         ("update", "a", False),
     ]
-    assert await steps() == everything
-    assert await steps("page_id=a&") == [everything[0], *everything[2::2]]
-    assert await steps("page_id=slot-0&") == everything[1:2]
-    assert await steps("by=user&") == everything[4:]
-    assert await steps("turn=0&") == everything[:2]
+    assert await list_mutations() == everything
+    assert await list_mutations("page_id=a&") == [everything[0], *everything[2::2]]
+    assert await list_mutations("page_id=slot-0&") == everything[1:2]
+    assert await list_mutations("by=user&") == everything[4:]
+    assert await list_mutations("turn=0&") == everything[:2]
     # The child goes on with the turn that it was forked in.
-    assert await steps("turn=1&") == everything[2:4]
-    assert await steps("turn=2&") == everything[4:]
-    assert await steps("turn=3&") == []
-    assert await steps("at_seq=0&") == everything[:2]
-    assert await steps("type=evict&") == []
+    assert await list_mutations("turn=1&") == everything[2:4]
+    assert await list_mutations("turn=2&") == everything[4:]
+    assert await list_mutations("turn=3&") == []
+    assert await list_mutations("at_seq=0&") == everything[:2]
+    assert await list_mutations("type=evict&") == []
 
 
 async def test_turn_keeps_to_its_limits(api: Client) -> None:

@@ -126,7 +126,7 @@ def write(acme: Project, world: Thread, page: Page) -> Callable[[], int]:
     _, key = api_keys.create(acme)
     count = 0
 
-    def sent(method: str, path: str, body: Any) -> None:
+    def send_request(method: str, path: str, body: Any) -> None:
         answer = page.request.fetch(
             f"/api/v1/threads/{world.name}{path}",
             method=method,
@@ -135,19 +135,21 @@ def write(acme: Project, world: Thread, page: Page) -> Callable[[], int]:
         )
         assert answer.ok, answer.text()
 
-    def written() -> int:
+    def write_everything() -> int:
         nonlocal count
         count += 1
         said = {**SLOT, "content": f"And {count}? " + "Why? " * 60}
-        sent("POST", "/turns", {"slots": [said]})
-        sent("PUT", "/keys/seat", {"value": f"{count}A"})
-        sent("PUT", f"/keys/new-{count}", {"value": count, "ttl_seconds": 36_000})
-        sent("POST", "/notes", {"text": f"Note {count}."})
-        sent("PATCH", "/task", {"progress_percent": count % 100})
-        sent("POST", "/checkpoints", {"name": f"c-{count}"})
+        send_request("POST", "/turns", {"slots": [said]})
+        send_request("PUT", "/keys/seat", {"value": f"{count}A"})
+        send_request(
+            "PUT", f"/keys/new-{count}", {"value": count, "ttl_seconds": 36_000}
+        )
+        send_request("POST", "/notes", {"text": f"Note {count}."})
+        send_request("PATCH", "/task", {"progress_percent": count % 100})
+        send_request("POST", "/checkpoints", {"name": f"c-{count}"})
         return at_rest().head_seq
 
-    return written
+    return write_everything
 
 
 def get_shown_text(page: Page) -> str:

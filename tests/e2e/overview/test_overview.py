@@ -21,7 +21,7 @@ from memoryhub.vault.keys import backup, keyring
 from memoryhub.workers import anchors, stats
 from memoryhub.workers.overview import unhealthy
 from tests.cast import factories, recordings, sample
-from tests.e2e.conftest import picture, say
+from tests.e2e.conftest import save_picture, say
 from tests.inspector.paged import make_restless
 
 #: A run whose agent returns to its passengers' bookings again and again.
@@ -48,7 +48,7 @@ def troubled(agent: Agent) -> Agent:
 
 @pytest.fixture
 def journey(acme: Project, tmp_path: Path) -> Thread:
-    runs = json.loads(sample.path().read_text(encoding="utf-8"))
+    runs = json.loads(sample.require_path().read_text(encoding="utf-8"))
     restless = next(each for each in runs if each["task_id"] == TASK)
     path = recordings.array(tmp_path, restless, name=f"{sample.NAME}.json")
     recordings.take(acme, path, budget=BUDGET)
@@ -84,7 +84,7 @@ def test_chart_shows_when_the_problem_began(troubled: Agent, page: Page) -> None
     lead = page.locator(".chart.lead")
     expect(lead.locator(".onset-word")).to_have_text("restless begins to thrash")
     expect(lead.locator(".flagno")).to_have_text("1")
-    picture(page, "overview-troubled")
+    save_picture(page, "overview-troubled")
     lead.locator(".flagno").click()
     expect(page).to_have_url(LINK)
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, Route, expect
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.e2e.conftest import Watched, picture
+from tests.e2e.conftest import Watched, save_picture
 from tests.e2e.screens.conftest import COLOURS, findings
 from tests.inspector.denied import (
     DENIAL,
@@ -184,12 +184,12 @@ def test_search_dialog_passes_axe(
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("refund flight", delay=20)
     expect(page.locator("#preview")).to_contain_text("First seen")
-    picture(page, "said-light")
+    save_picture(page, "said-light")
     assert findings(page) == []
     page.emulate_media(color_scheme="dark")
-    picture(page, "said-dark")
+    save_picture(page, "said-dark")
     assert findings(page, *COLOURS) == []
     page.set_viewport_size({"width": 390, "height": 844})
-    picture(page, "said-narrow")
+    save_picture(page, "said-narrow")
     assert findings(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

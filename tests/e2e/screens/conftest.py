@@ -12,7 +12,7 @@ from django.conf import settings
 from playwright.sync_api import Browser, Page, ViewportSize
 
 from inspector.web.cookies import build_name
-from tests.e2e.conftest import AXE, PATIENCE, Watched, picture
+from tests.e2e.conftest import AXE, PATIENCE, Watched, save_picture
 from tests.harness.instances import Instance, Server
 
 TAGS = [
@@ -66,7 +66,7 @@ def open_page(
     """Return a function that opens signed-in pages with browser context options."""
     contexts = []
 
-    def opened(role: str = "owner", **options: Any) -> Page:
+    def open_page(role: str = "owner", **options: Any) -> Page:
         context = chromium.new_context(base_url=server, **options)
         contexts.append(context)
         name = build_name(settings.SESSION_COOKIE_NAME, server)
@@ -77,7 +77,7 @@ def open_page(
         watched.watch(page)
         return page
 
-    yield opened
+    yield open_page
     for context in contexts:
         context.close()
 
@@ -97,13 +97,13 @@ def check(page: Page, path: str, name: str, *, state: Any = "networkidle") -> No
     """Check both themes with axe, and reflow at 320 px; save a picture of each."""
     page.goto(path)
     page.wait_for_load_state(state)
-    picture(page, f"{name}-light")
+    save_picture(page, f"{name}-light")
     assert findings(page) == []
     page.emulate_media(color_scheme="dark")
-    picture(page, f"{name}-dark")
+    save_picture(page, f"{name}-dark")
     assert findings(page, *COLOURS) == [], "dark"
     page.set_viewport_size(NARROW)
-    picture(page, f"{name}-narrow")
+    save_picture(page, f"{name}-narrow")
     width = page.evaluate("document.documentElement.scrollWidth")
     assert width <= NARROW["width"]
 

@@ -45,7 +45,7 @@ def storm(acme: Project, server: str) -> None:
 @pytest.fixture
 def journeys(acme: Project, tmp_path: Path) -> list[Thread]:
     """Import the longest recorded runs, played in a small context."""
-    runs = json.loads(sample.path().read_text(encoding="utf-8"))
+    runs = json.loads(sample.require_path().read_text(encoding="utf-8"))
     runs.sort(key=lambda each: len(each["traj"]), reverse=True)
     path = recordings.array(tmp_path, *runs[:3], name=f"{sample.NAME}.json")
     recordings.take(acme, path, budget=BUDGET)

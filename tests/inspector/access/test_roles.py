@@ -171,7 +171,7 @@ def test_failed_sign_ins_answer_alike_at_equal_cost(
     hashed: list[int] = []
     encode = ScryptPasswordHasher.encode
 
-    def counted(hasher: Any, *args: Any, **kwargs: Any) -> str:
+    def encode_counted(hasher: Any, *args: Any, **kwargs: Any) -> str:
         hashed.append(1)
         return encode(hasher, *args, **kwargs)
 
@@ -179,7 +179,7 @@ def test_failed_sign_ins_answer_alike_at_equal_cost(
         operators.set_password(operators.add(name), PASSWORD)
     Operator.objects.filter(username="away").update(is_active=False)
     operators.add("links-only")
-    monkeypatch.setattr(ScryptPasswordHasher, "encode", counted)
+    monkeypatch.setattr(ScryptPasswordHasher, "encode", encode_counted)
     answers, costs = set(), set()
     for name, password in (
         ("olga", "not her password"),

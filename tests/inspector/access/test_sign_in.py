@@ -22,7 +22,7 @@ from memoryhub.models.server.clock import TOLERANCE_NS, clock
 from memoryhub.services.access import operators
 from tests.conftest import DATABASES
 from tests.inspector.conftest import Browser, signed_in
-from tests.inspector.web.test_looking import stored
+from tests.inspector.web.test_looking import iter_stored
 
 pytestmark = pytest.mark.django_db
 PASSWORD = "a long enough password"
@@ -324,7 +324,7 @@ def test_failed_sign_in_stores_no_typed_text(acme: Project) -> None:
     assert answer.status_code == 422
     (failure,) = SignInFailure.objects.all()
     assert len(failure.name) == len(failure.address) == 32
-    rows = [repr(row) for name in DATABASES for _, row in stored(name)]
+    rows = [repr(row) for name in DATABASES for _, row in iter_stored(name)]
     assert not [text for text in typed if any(text in row for row in rows)]
 
 

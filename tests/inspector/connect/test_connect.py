@@ -31,12 +31,12 @@ HERE = "/p/acme/connect"
 SINCE = "2001-01-01T00:00:00+00:00"
 
 
-def text(answer: Any) -> str:
+def read_text(answer: Any) -> str:
     return html.unescape(answer.content.decode())
 
 
 def nonce_of(client: Client) -> str:
-    found = re.search(r'name="nonce" value="([^"]+)"', text(client.get(HERE)))
+    found = re.search(r'name="nonce" value="([^"]+)"', read_text(client.get(HERE)))
     assert found is not None
     return found[1]
 
@@ -50,7 +50,7 @@ def test_key_made_on_connect_page_is_shown_once_and_works(
 ) -> None:
     answer = make(owner)
     assert answer.status_code == 201
-    found = api_keys.KEY_PATTERN.search(text(answer))
+    found = api_keys.KEY_PATTERN.search(read_text(answer))
     assert found is not None
     row = ApiKey.objects.get()
     assert (row.name, row.project, row.scopes) == (
@@ -59,7 +59,7 @@ def test_key_made_on_connect_page_is_shown_once_and_works(
         "memory:read memory:write",
     )
     assert api_keys.is_valid_key(row, found[0], now=timezone.now())
-    again = text(owner.get(HERE))
+    again = read_text(owner.get(HERE))
     assert found[0] not in again
     assert "desk-agent" in again
 
@@ -75,7 +75,7 @@ def test_key_form_sent_twice_makes_one_key(owner: Client) -> None:
 def test_invalid_key_name_is_refused_in_words(owner: Client, name: str) -> None:
     answer = make(owner, name)
     assert answer.status_code == 422
-    assert "A name holds letters" in text(answer)
+    assert "A name holds letters" in read_text(answer)
     assert ApiKey.objects.count() == 0
 
 
@@ -85,7 +85,7 @@ def test_snippets_are_for_all_roles_but_keys_for_owners(
 ) -> None:
     browser("owner")
     client = browser(role)
-    page = text(client.get(HERE))
+    page = read_text(client.get(HERE))
     assert "Ask an owner of" in page
     assert "urllib.request" in page
     assert client.post(f"{HERE}/key", {"name": "desk"}).status_code == 403
@@ -102,7 +102,7 @@ def test_old_sign_in_cannot_make_keys(owner: Client) -> None:
 
 
 def test_every_snippet_names_the_address(owner: Client) -> None:
-    page = text(owner.get(HERE, headers={"host": "127.0.0.1:8123"}))
+    page = read_text(owner.get(HERE, headers={"host": "127.0.0.1:8123"}))
     parts = re.findall(r'<pre id="code-(\w+)"\s*>(.*?)</pre>', page, re.DOTALL)
     assert [name for name, _ in parts] == ["py", "ts", "curl", "lg", "mcp"]
     for name, part in parts:
@@ -114,12 +114,12 @@ def test_every_snippet_names_the_address(owner: Client) -> None:
 def test_card_waits_until_a_thread_begins(owner: Client, agent: Agent) -> None:
     opened = timezone.now().isoformat()
     waits = owner.get(f"{HERE}/heard", {"since": opened})
-    assert "Waiting for the first event" in text(waits)
-    assert 'hx-trigger="refresh, every 4s"' in text(waits)
+    assert "Waiting for the first event" in read_text(waits)
+    assert 'hx-trigger="refresh, every 4s"' in read_text(waits)
     factories.append(agent, "t-1", "Is NL 482 on time?")
     heard = owner.get(f"{HERE}/heard", {"since": opened})
     assert heard.headers["MH-Panel"] == "1"
-    page = text(heard)
+    page = read_text(heard)
     assert "Is NL 482 on time?" in page
     assert 'data-live="events"' in page
     assert 'hx-trigger="refresh, every 4s"' not in page
@@ -127,13 +127,13 @@ def test_card_waits_until_a_thread_begins(owner: Client, agent: Agent) -> None:
 
 
 def heard(client: Client) -> str:
-    return text(client.get(f"{HERE}/heard", {"since": timezone.now().isoformat()}))
+    return read_text(client.get(f"{HERE}/heard", {"since": timezone.now().isoformat()}))
 
 
 def test_card_waits_only_for_the_key_made_on_the_page(
     owner: Client, agent: Agent
 ) -> None:
-    secret = api_keys.KEY_PATTERN.search(text(make(owner)))
+    secret = api_keys.KEY_PATTERN.search(read_text(make(owner)))
     assert secret is not None
     found = agents.find(secret[0], now=timezone.now())
     assert found is not None
@@ -144,14 +144,14 @@ def test_card_waits_only_for_the_key_made_on_the_page(
     assert "of-another" not in waits
     factories.append(found.agent, "first-flight", "Is NL 482 on time?")
     factories.append(agent, "of-another", "Where is it now?")
-    for page in (heard(owner), text(owner.get(HERE))):
+    for page in (heard(owner), read_text(owner.get(HERE))):
         assert "first-flight</a> has begun" in page
         assert "Where is my bag?" not in page
 
 
 def test_card_finds_a_thread_older_than_the_key(owner: Client, agent: Agent) -> None:
     factories.append(agent, "t-1", "Where is my bag?")
-    secret = api_keys.KEY_PATTERN.search(text(make(owner)))
+    secret = api_keys.KEY_PATTERN.search(read_text(make(owner)))
     assert secret is not None
     found = agents.find(secret[0], now=timezone.now())
     assert found is not None
@@ -161,7 +161,7 @@ def test_card_finds_a_thread_older_than_the_key(owner: Client, agent: Agent) -> 
 
 
 def test_shell_line_is_shown_with_the_key(owner: Client) -> None:
-    page = text(make(owner))
+    page = read_text(make(owner))
     secret = api_keys.KEY_PATTERN.search(page)
     assert secret is not None
     assert f"export</span> MEMORYHUB_KEY={secret[0]}</pre>" in page
@@ -185,8 +185,8 @@ def test_card_content_is_audited_but_waiting_is_not(
 
 def test_reload_shows_the_thread_that_began(owner: Client, agent: Agent) -> None:
     factories.append(agent, "t-1", "Is NL 482 on time?")
-    assert "has begun" in text(owner.get(HERE, {"since": SINCE}))
-    page = text(owner.get(HERE))
+    assert "has begun" in read_text(owner.get(HERE, {"since": SINCE}))
+    page = read_text(owner.get(HERE))
     assert "Waiting for a new thread" in page
     assert "Newest thread" in page
 
@@ -203,7 +203,7 @@ def test_card_lists_refusals_with_their_reasons(
         RefusalCount.objects.create(
             project=project, minutes=1, at=at, code=code, count=3
         )
-    page = text(owner.get(f"{HERE}/heard", {"since": timezone.now().isoformat()}))
+    page = read_text(owner.get(f"{HERE}/heard", {"since": timezone.now().isoformat()}))
     reason = html.unescape(coded((ThreadFullError.__doc__ or "").partition("\n")[0]))
     assert f"Refused 3 times: <code>thread_full</code> {reason}" in page
     assert "no_room" not in page
@@ -224,10 +224,10 @@ def test_thread_of_a_restricted_subject_is_hidden_from_viewers(
     thread.subject.state = "restricted"
     thread.subject.save(update_fields=["state"])
     since = {"since": SINCE}
-    assert "Waiting" in text(browser("viewer").get(f"{HERE}/heard", since))
-    assert "has begun" in text(browser("officer").get(f"{HERE}/heard", since))
+    assert "Waiting" in read_text(browser("viewer").get(f"{HERE}/heard", since))
+    assert "has begun" in read_text(browser("officer").get(f"{HERE}/heard", since))
 
 
 def test_empty_project_leads_to_the_connect_page(owner: Client) -> None:
     for path in ("/p/acme/", "/p/acme/threads"):
-        assert f'href="{HERE}"' in text(owner.get(path))
+        assert f'href="{HERE}"' in read_text(owner.get(path))

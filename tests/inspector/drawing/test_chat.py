@@ -17,7 +17,7 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.models.slots import Slot
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.kernel.messages.shapes import PNG, SHAPES, heard, said, source
+from tests.kernel.messages.shapes import PNG, SHAPES, build_source, heard, said
 
 pytestmark = pytest.mark.django_db
 T = "/p/acme/threads/t-1"
@@ -117,7 +117,7 @@ def test_picture_is_served_from_our_origin_for_display_only(
 ) -> None:
     raw = KINDS[kind] + bytes(40)
     data = base64.b64encode(raw).decode()
-    shape = heard("Look", source("image", media_type="text/html", data=data))
+    shape = heard("Look", build_source("image", media_type="text/html", data=data))
     address = f"{T}/slots/0/pictures/1"
     assert f'<img src="{address}"' in page_of(viewer, agent, shape)
     answer = viewer.get(address)
@@ -137,8 +137,12 @@ def test_picture_is_served_from_our_origin_for_display_only(
     "shape",
     [
         heard({"type": "image_url", "image_url": {"url": "https://a.example/x.png"}}),
-        heard(source("image", media_type="image/svg+xml", data="PHN2Zz48L3N2Zz4=")),
-        heard(source("image", media_type="image/png", data="PGh0bWw+PC9odG1sPg==")),
+        heard(
+            build_source("image", media_type="image/svg+xml", data="PHN2Zz48L3N2Zz4=")
+        ),
+        heard(
+            build_source("image", media_type="image/png", data="PGh0bWw+PC9odG1sPg==")
+        ),
         heard({"type": "input_audio", "input_audio": {"data": PNG, "format": "wav"}}),
     ],
     ids=["elsewhere", "svg", "no picture", "audio"],
@@ -157,7 +161,7 @@ def test_oversized_picture_is_neither_drawn_nor_sent() -> None:
     for size, shown in ((pictures.MAX_BYTES, True), (pictures.MAX_BYTES + 3, False)):
         raw = KINDS["image/gif"] + bytes(size - 6)
         data = base64.b64encode(raw).decode()
-        message = read(heard(source("image", media_type="image/gif", data=data)))
+        message = read(heard(build_source("image", media_type="image/gif", data=data)))
         assert bool(pictures.draw(message.parts[0], 0)) is shown
         assert bool(pictures.find(message, 0)) is shown
 

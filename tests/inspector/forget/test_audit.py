@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 PATH = "/p/acme/audit"
 
 
-def text(answer: Any) -> str:
+def read_text(answer: Any) -> str:
     parts = answer.streaming_content if answer.streaming else [answer.content]
     return b"".join(parts).decode()
 
@@ -55,21 +55,21 @@ def test_audit_log_is_for_officers_and_owners(browser: Browser, role: str) -> No
     for path in (PATH, f"{PATH}/1", f"{PATH}.ndjson"):
         answer = client.get(path)
         assert answer.status_code == 403
-        assert "the role officer" in text(answer)
-    assert f'href="{PATH}"' not in text(client.get("/p/acme/"))
+        assert "the role officer" in read_text(answer)
+    assert f'href="{PATH}"' not in read_text(client.get("/p/acme/"))
 
 
 @pytest.mark.parametrize("role", ["officer", "owner"])
 def test_audit_log_is_in_the_navigation(browser: Browser, role: str) -> None:
     browser("owner")
-    assert f'href="{PATH}"' in text(browser(role).get("/p/acme/"))
+    assert f'href="{PATH}"' in read_text(browser(role).get("/p/acme/"))
 
 
 def test_audit_entries_are_listed_newest_first_and_verified(
     officer: Client, acme: Project
 ) -> None:
     first, second = note(acme), note(acme)
-    page = text(officer.get(PATH))
+    page = read_text(officer.get(PATH))
     listed = list_seqs(page)
     assert listed == sorted(listed, reverse=True)
     assert {first, second} <= {*listed}
@@ -80,7 +80,7 @@ def test_broken_audit_chain_is_named(officer: Client, acme: Project) -> None:
     seq = note(acme)
     with unguarded(AuditEntry):
         AuditEntry.objects.filter(seq=seq).update(count=7)
-    assert f"The hash chain breaks at entry {seq}" in text(officer.get(PATH))
+    assert f"The hash chain breaks at entry {seq}" in read_text(officer.get(PATH))
     with unguarded(AuditEntry):
         AuditEntry.objects.filter(seq=seq).update(count=0)
 
@@ -104,7 +104,7 @@ def test_audit_search_filters_by_url(
         ("target:t-1 -actor:olga", [read]),
         ("target:t-1 at:>1d", []),
     ):
-        assert list_seqs(text(officer.get(PATH, {"q": query}))) == seqs, query
+        assert list_seqs(read_text(officer.get(PATH, {"q": query}))) == seqs, query
 
 
 def test_audit_entry_links_its_thread_and_actor(
@@ -113,15 +113,15 @@ def test_audit_entry_links_its_thread_and_actor(
     append(agent, "t-1", "hello")
     officer.get("/p/acme/threads/t-1/slots")
     row = AuditEntry.objects.get(action="content.read")
-    page = text(officer.get(f"{PATH}/{row.seq}"))
+    page = read_text(officer.get(f"{PATH}/{row.seq}"))
     assert 'href="/p/acme/threads/t-1"' in page
     assert f'href="{PATH}?q=target%3A{row.target_id}"' in page
     assert ">officer</span></a>" in page
     for word in ("content.read", "debugging", bytes(row.hash).hex()):
         assert word in page
-    assert list_seqs(text(officer.get(PATH, {"q": f"target:{row.target_id}"}))) == [
-        row.seq
-    ]
+    assert list_seqs(
+        read_text(officer.get(PATH, {"q": f"target:{row.target_id}"}))
+    ) == [row.seq]
 
 
 def test_audit_entry_opens_in_its_own_project_only(
@@ -138,27 +138,27 @@ def test_audit_log_lists_no_entry_of_another_project(
 ) -> None:
     seq = note(zeta)
     signed_in(operators.ensure_default())
-    assert seq not in list_seqs(text(officer.get(f"{PATH}?limit=200")))
+    assert seq not in list_seqs(read_text(officer.get(f"{PATH}?limit=200")))
     assert all(
         json.loads(line)["project"] == str(acme.id)
-        for line in text(officer.get(f"{PATH}.ndjson")).splitlines()
+        for line in read_text(officer.get(f"{PATH}.ndjson")).splitlines()
     )
 
 
 def test_audit_pages_link_to_the_next(officer: Client, acme: Project) -> None:
     for _ in range(5):
         note(acme)
-    page = text(officer.get(PATH, {"q": "scanned", "limit": "2"}))
+    page = read_text(officer.get(PATH, {"q": "scanned", "limit": "2"}))
     seen = list_seqs(page)
     following = page.partition('" rel="next"')[0].rpartition('href="?')[2]
-    again = text(officer.get(f"{PATH}?{following.replace('&amp;', '&')}&limit=2"))
+    again = read_text(officer.get(f"{PATH}?{following.replace('&amp;', '&')}&limit=2"))
     assert len(seen) == 2
     assert list_seqs(again) == [seen[-1] - 1, seen[-1] - 2]
 
 
 @pytest.mark.parametrize("query", ["zzz", "purpose:evaluation"])
 def test_empty_audit_list_says_so(officer: Client, query: str) -> None:
-    page = text(officer.get(PATH, {"q": query}))
+    page = read_text(officer.get(PATH, {"q": query}))
     assert "No entry matches" in page
     assert f'href="{PATH}"' in page
 
@@ -167,13 +167,13 @@ def test_audit_exports_hold_all_matching_entries(
     officer: Client, acme: Project
 ) -> None:
     seqs = [note(acme), note(acme)]
-    lines = text(officer.get(f"{PATH}.ndjson?q=scanned")).splitlines()
+    lines = read_text(officer.get(f"{PATH}.ndjson?q=scanned")).splitlines()
     records = [json.loads(line) for line in lines]
     assert [each["seq"] for each in records] == seqs
     assert tuple(records[0]) == FIELDS
-    table = csv.DictReader(io.StringIO(text(officer.get(f"{PATH}.csv?q=scanned"))))
+    table = csv.DictReader(io.StringIO(read_text(officer.get(f"{PATH}.csv?q=scanned"))))
     assert [int(row["seq"]) for row in table] == seqs
-    batch = json.loads(text(officer.get(f"{PATH}.json?q=scanned")))
+    batch = json.loads(read_text(officer.get(f"{PATH}.json?q=scanned")))
     assert [each["seq"] for each in batch["items"]] == [*reversed(seqs)]
     assert batch["items"][1] == records[0]
 
@@ -181,7 +181,7 @@ def test_audit_exports_hold_all_matching_entries(
 def test_reading_the_audit_log_adds_no_entry(officer: Client, acme: Project) -> None:
     before = AuditEntry.objects.count()
     for path in (PATH, f"{PATH}/1", f"{PATH}.ndjson"):
-        text(officer.get(path))
+        read_text(officer.get(path))
     assert AuditEntry.objects.count() == before
 
 

@@ -52,14 +52,14 @@ def begin(project: Project) -> None:
     project_deletions.begin_deletion(project, confirmed="acme", reason="not_needed")
 
 
-def words(answer: Any) -> str:
+def read_words(answer: Any) -> str:
     assert answer.status_code == 200, answer.request["PATH_INFO"]
     return " ".join(answer.content.decode().split())
 
 
 def test_active_project_shows_no_deletion_notice(owner: Client) -> None:
     for path in SCREENS:
-        text = words(owner.get(f"{P}{path}"))
+        text = read_words(owner.get(f"{P}{path}"))
         assert "is being deleted" not in text
         assert "was deleted" not in text
 
@@ -70,12 +70,12 @@ def test_every_screen_shows_the_progress_of_the_deletion(
     begin(acme)
     notice = "is being deleted: 0 of 2 subjects are erased."
     for path in SCREENS:
-        assert notice in words(owner.get(f"{P}{path}")), path
-    assert notice in words(viewer.get(f"{P}/"))
+        assert notice in read_words(owner.get(f"{P}{path}")), path
+    assert notice in read_words(viewer.get(f"{P}/"))
     # A role that may not see the erasures gets no link to them.
     link = f'<a href="{P}/erasures">Erasures</a>'
-    assert link in words(owner.get(f"{P}/threads"))
-    assert link not in words(viewer.get(f"{P}/threads"))
+    assert link in read_words(owner.get(f"{P}/threads"))
+    assert link not in read_words(viewer.get(f"{P}/threads"))
 
 
 def test_every_screen_says_that_the_project_was_deleted(
@@ -84,10 +84,10 @@ def test_every_screen_says_that_the_project_was_deleted(
     begin(acme)
     deleting.follow(acme, out=io.StringIO())
     for path in SCREENS:
-        assert "This project was deleted" in words(owner.get(f"{P}{path}")), path
-    assert "This project was deleted" in words(viewer.get(f"{P}/"))
+        assert "This project was deleted" in read_words(owner.get(f"{P}{path}")), path
+    assert "This project was deleted" in read_words(viewer.get(f"{P}/"))
     receipt = Receipt.objects.get(erasure__subject=mia)
-    assert "verified" in words(owner.get(f"{P}/receipts/{receipt.id}"))
+    assert "verified" in read_words(owner.get(f"{P}/receipts/{receipt.id}"))
     for path in ("/threads/mia-1", f"/subjects/{mia.id}", "/threads/nobody-s"):
         assert owner.get(f"{P}{path}").status_code == 410, path
     looked = owner.post(f"{P}/subjects/look-up", {"user_id": "mia"})
@@ -101,11 +101,11 @@ def test_project_list_marks_deleted_projects(
     Membership.objects.create(
         project=zeta, operator=Operator.objects.get(username="owner"), role="viewer"
     )
-    assert "deleted" not in words(owner.get("/projects"))
+    assert "deleted" not in read_words(owner.get("/projects"))
     begin(acme)
-    assert "being deleted" in words(owner.get("/projects"))
+    assert "being deleted" in read_words(owner.get("/projects"))
     deleting.follow(acme, out=io.StringIO())
-    text = words(owner.get("/projects"))
+    text = read_words(owner.get("/projects"))
     assert "· deleted" in text
     assert "being deleted" not in text
 

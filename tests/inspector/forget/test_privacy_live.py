@@ -20,7 +20,7 @@ from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import restrictions
 from tests.cast import factories
-from tests.cast.sockets import Socket, refused
+from tests.cast.sockets import Socket, send_until_closed
 from tests.inspector import forgotten
 from tests.inspector.conftest import signed_in
 
@@ -61,7 +61,7 @@ async def test_erased_content_leaves_the_open_page_which_names_the_proof(
     assert gone["erasure"] == str(row.id)
     assert hub.audience.watches[thread.id].panels == {}
     await socket.leave()
-    assert await refused(Socket(session), hello(thread)) == 4410
+    assert await send_until_closed(Socket(session), hello(thread)) == 4410
     receipt = await read(Receipt.objects.get)
     head = (await read(heads.list_heads, [thread.id]))[thread.id]
     assert head.proof is not None
@@ -94,7 +94,7 @@ async def test_open_list_shows_viewers_no_restricted_subject(
     greeted = await socket.hello(wanted)
     assert set(greeted["heads"]) == {str(other.id)}
     await socket.leave()
-    assert await refused(Socket(session), hello(thread)) == 4403
+    assert await send_until_closed(Socket(session), hello(thread)) == 4403
     await read(_unrestrict, thread.subject_id)
 
 
@@ -106,12 +106,12 @@ def test_thread_list_omits_subjects_being_erased(agent: Agent, acme: Project) ->
     operators.set_role(acme, operators.ensure_default(), Membership.Role.OWNER)
     operators.set_role(acme, viewer, Membership.Role.VIEWER)
     client = signed_in(viewer)
-    assert names(client) == {"ann-1", "ann-2", "bob-1", "bob-2"}
+    assert list_names(client) == {"ann-1", "ann-2", "bob-1", "bob-2"}
     row = forgotten.confirm(forgotten.plan(ann))
     assert row.state == "fenced"
-    assert names(client) == {"bob-1", "bob-2"}
+    assert list_names(client) == {"bob-1", "bob-2"}
     forgotten.finish(row)
-    assert names(client) == {"bob-1", "bob-2"}
+    assert list_names(client) == {"bob-1", "bob-2"}
 
 
 def test_restricted_subject_is_listed_for_officers_only(
@@ -127,16 +127,16 @@ def test_restricted_subject_is_listed_for_officers_only(
         operators.set_role(acme, operator, role)
         clients[role] = signed_in(operator)
     restrictions.restrict_subject(ann.id, basis="claims", actor=forgotten.CAROL)
-    assert names(clients["editor"]) == {"bob-1", "bob-2"}
-    assert names(clients["officer"]) == {"ann-1", "ann-2", "bob-1", "bob-2"}
+    assert list_names(clients["editor"]) == {"bob-1", "bob-2"}
+    assert list_names(clients["officer"]) == {"ann-1", "ann-2", "bob-1", "bob-2"}
     overview = clients["editor"].get("/p/acme/").content.decode()
     assert "bob-1" in overview
     assert "ann-1" not in overview
     restrictions.unrestrict_subject(ann.id, actor=forgotten.CAROL)
-    assert names(clients["editor"]) == {"ann-1", "ann-2", "bob-1", "bob-2"}
+    assert list_names(clients["editor"]) == {"ann-1", "ann-2", "bob-1", "bob-2"}
 
 
-def names(client: Client) -> set[str]:
+def list_names(client: Client) -> set[str]:
     listed = client.get("/p/acme/threads.json").json()["items"]
     return {each["thread"] for each in listed}
 

@@ -31,7 +31,7 @@ SAVED = r'Saved as <a href="[^"]+/events/(\d+)"'
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, user_id="ann")
     factories.append(agent, "t-1", "hello")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 def put(agent: Agent, ann: Subject, text: str, **more: str | bool) -> None:

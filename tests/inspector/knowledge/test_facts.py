@@ -15,7 +15,7 @@ from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories, forgetting
-from tests.cast.knowing import claim, every, retract, say, spans
+from tests.cast.knowing import claim, every, retract, say, to_spans
 
 pytestmark = pytest.mark.django_db
 PAGE = "/p/acme/threads/visit/facts"
@@ -24,10 +24,10 @@ PAGE = "/p/acme/threads/visit/facts"
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "visit", user_id="ann")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
-def text(client: Client, address: str) -> str:
+def fetch_text(client: Client, address: str) -> str:
     answer = client.get(address)
     assert answer.status_code == 200, answer.status_code
     return str(answer.content.decode())
@@ -36,7 +36,7 @@ def text(client: Client, address: str) -> str:
 def test_empty_facts_page_shows_the_call_that_fills_it(
     viewer: Client, ann: Subject
 ) -> None:
-    assert "/api/v1/threads/visit/facts" in text(viewer, PAGE)
+    assert "/api/v1/threads/visit/facts" in fetch_text(viewer, PAGE)
 
 
 def test_fact_lanes_are_drawn_as_of_valid_and_recorded_time(
@@ -45,28 +45,28 @@ def test_fact_lanes_are_drawn_as_of_valid_and_recorded_time(
     say(agent, ann, claim("OSL <b>", 0), claim("tea", 3, predicate="likes"))
     known = say(agent, ann, claim("jam", 4, predicate="likes")).seq
     gone = say(agent, ann, claim("BGO", 31, 60)).seq
-    page = text(viewer, PAGE)
+    page = fetch_text(viewer, PAGE)
     assert "4 facts" not in page
     assert page.count('class="lane"') == 2
     assert "OSL &lt;b&gt;" in page
     assert "BGO" in page
     assert "many values" in page
-    before = text(viewer, f"{PAGE}?known={known}")
+    before = fetch_text(viewer, f"{PAGE}?known={known}")
     assert "BGO" not in before
     retract(agent, ann, gone, "wrong")
-    assert "BGO, retracted (was wrong)" in text(viewer, PAGE)
+    assert "BGO, retracted (was wrong)" in fetch_text(viewer, PAGE)
     # As of a day: 14 Feb 2026, in minutes.
-    of_day = text(viewer, f"{PAGE}?known={gone}&valid=29519280")
+    of_day = fetch_text(viewer, f"{PAGE}?known={gone}&valid=29519280")
     assert re.search(r'<th scope="row">home airport</th><td>BGO</td>', of_day)
 
 
 def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -> None:
     say(agent, ann, claim("OSL", 0, confidence=0.5))
     say(agent, ann, claim("OSL", 9))
-    page = text(viewer, PAGE)
+    page = fetch_text(viewer, PAGE)
     link = re.search(r'href="([^"]+\?fact=[^"]+)"', page)
     assert link
-    opened = text(viewer, link[1])
+    opened = fetch_text(viewer, link[1])
     assert "<span>OSL</span></foreignObject>" in re.sub(r"<span\s+>", "<span>", page)
     assert "2 confirmations" in opened
     assert "</time>." in opened  # no blank before the full stop
@@ -74,7 +74,7 @@ def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -
     assert "Retract" not in opened
     for wrong in ("?fact=x", "?fact=1-99999999999", "?from=zz", "?valid=-1"):
         assert viewer.get(PAGE + wrong).status_code == 422
-    assert "first recorded" not in text(viewer, f"{PAGE}?fact=999-0")
+    assert "first recorded" not in fetch_text(viewer, f"{PAGE}?fact=999-0")
 
 
 def test_facts_page_reads_are_audited_at_the_home_thread(
@@ -83,7 +83,7 @@ def test_facts_page_reads_are_audited_at_the_home_thread(
     home = factories.get_thread(agent, say(agent, ann, claim("OSL", 0)).name)
     read_audit.forget()
     for path in ("", "/2/end"):
-        text(owner, PAGE + path)
+        fetch_text(owner, PAGE + path)
     looks = AuditEntry.objects.filter(action="content.read")
     assert {*looks.values_list("target_id", flat=True)} == {str(home.id)}
 
@@ -95,8 +95,8 @@ def test_facts_stay_editable_when_a_thread_is_closed(
     row = factories.get_thread(agent, "visit")
     operator_threads.close(row, actor="operator:x", reason="completed")
     act = f"/p/acme/threads/{home}/facts/2/retract"
-    assert f'href="{act}"' in text(owner, f"{PAGE}?fact=2-0")
-    assert "Show what changes" in text(owner, act)
+    assert f'href="{act}"' in fetch_text(owner, f"{PAGE}?fact=2-0")
+    assert "Show what changes" in fetch_text(owner, act)
 
 
 def test_fact_change_requires_a_preview(
@@ -107,17 +107,17 @@ def test_fact_change_requires_a_preview(
     osl, bgo = (fact.id for fact in every(ann, ended=True))
     assert viewer.get(f"{PAGE}/{bgo}/retract").status_code == 403
     # Acts that a home thread refuses are not offered.
-    assert not re.search(r'href="[^"]*/(fork|close)"', text(owner, PAGE))
-    preview = text(owner, f"{PAGE}/{bgo}/end?at=2026-03-01T00:00")
+    assert not re.search(r'href="[^"]*/(fork|close)"', fetch_text(owner, PAGE))
+    preview = fetch_text(owner, f"{PAGE}/{bgo}/end?at=2026-03-01T00:00")
     assert preview.count("BGO") == 3
     assert "until" in preview
-    assert spans(every(ann)) == [("BGO", 31, None)]
+    assert to_spans(every(ann)) == [("BGO", 31, None)]
     sent = owner.post(f"{PAGE}/{bgo}/end", {"at": "2026-03-01T00:00"})
     shown = f"/p/acme/threads/{home}/facts"
     assert (sent.status_code, sent.headers["Location"]) == (302, shown)
-    assert spans(every(ann)) == [("OSL", 59, None)]
+    assert to_spans(every(ann)) == [("OSL", 59, None)]
     owner.post(f"{PAGE}/{bgo}/cardinality", {"cardinality": "multi"})
-    assert spans(every(ann, ended=True)) == [("OSL", 0, None), ("BGO", 31, 59)]
+    assert to_spans(every(ann, ended=True)) == [("OSL", 0, None), ("BGO", 31, 59)]
     owner.post(f"{PAGE}/{osl}/retract", {"reason": "duplicate"})
     assert every(ann) == []
     refused = owner.post(f"{PAGE}/{bgo}/end", {"at": "1999-03-01T00:00"})
@@ -133,9 +133,9 @@ ADD = "/p/acme/threads/visit/add-fact"
 def test_operator_asserts_a_fact_where_nothing_was_known(
     ann: Subject, owner: Client, viewer: Client
 ) -> None:
-    assert f'href="{ADD}"' in text(owner, PAGE)
-    assert ADD not in text(viewer, PAGE)
-    assert 'value="user"' in text(owner, ADD)
+    assert f'href="{ADD}"' in fetch_text(owner, PAGE)
+    assert ADD not in fetch_text(viewer, PAGE)
+    assert 'value="user"' in fetch_text(owner, ADD)
     assert (viewer.get(ADD).status_code, viewer.post(ADD, CLAIM).status_code) == (
         403,
         403,
@@ -143,14 +143,14 @@ def test_operator_asserts_a_fact_where_nothing_was_known(
     days = {"valid_from": "2026-01-03", "valid_until": "2026-01-09"}
     sent = owner.post(ADD, {**CLAIM, **days, "many": "1"})
     assert sent.status_code == 302
-    page = text(owner, sent.headers["Location"])
+    page = fetch_text(owner, sent.headers["Location"])
     assert "OSL &lt;b&gt;, from" in page
     assert "many values" in page
     assert '<span class="faint">operator</span>' in page
     assert 'aria-current="true"' in page
     (fact,) = every(ann, ended=True)
     assert (fact.predicate, fact.cardinality) == ("home airport", "multi")
-    assert spans([fact]) == [("OSL <b>", 2, 8)]
+    assert to_spans([fact]) == [("OSL <b>", 2, 8)]
 
 
 def test_confirming_assertion_opens_the_confirmed_fact(
@@ -158,7 +158,7 @@ def test_confirming_assertion_opens_the_confirmed_fact(
 ) -> None:
     say(agent, ann, claim("OSL", 0))
     sent = owner.post(ADD, {**CLAIM, "value": "OSL"})
-    assert "2 confirmations" in text(owner, sent.headers["Location"])
+    assert "2 confirmations" in fetch_text(owner, sent.headers["Location"])
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_items_are_shown_by_the_subject_and_changed_in_its_home_thread(
     owner: Client, agent: Agent
 ) -> None:
     factories.make_thread(agent, user_id="ann")
-    ann = forgetting.of(agent, "ann")
+    ann = forgetting.get_subject(agent, "ann")
     act = items.put_item(
         agent=agent, subject=ann, namespace="trips:oslo", key="seat", value="12A"
     )

@@ -25,7 +25,7 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.cast.sockets import ORIGIN, Socket, refused, serving, sign_in
+from tests.cast.sockets import ORIGIN, Socket, send_until_closed, serving, sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HEAD = ["head"]
@@ -79,19 +79,19 @@ async def test_socket_is_refused_from_a_foreign_origin(
 async def test_socket_of_an_unknown_path_closes_with_4404(
     served: None, session: str, path: str
 ) -> None:
-    assert await refused(Socket(session, path=path)) == 4404
+    assert await send_until_closed(Socket(session, path=path)) == 4404
 
 
 async def test_socket_without_a_session_closes_with_4401(served: None) -> None:
-    assert await refused(Socket()) == 4401
-    assert await refused(Socket("x" * 32)) == 4401
+    assert await send_until_closed(Socket()) == 4401
+    assert await send_until_closed(Socket("x" * 32)) == 4401
 
 
 async def test_socket_of_a_foreign_project_closes_like_an_absent_one(
     zeta: Project, served: None, session: str
 ) -> None:
-    assert await refused(Socket(session, path="/ws/live/zeta")) == 4404
-    assert await refused(Socket(session, path="/ws/live/no-such")) == 4404
+    assert await send_until_closed(Socket(session, path="/ws/live/zeta")) == 4404
+    assert await send_until_closed(Socket(session, path="/ws/live/no-such")) == 4404
 
 
 async def test_idle_session_opens_no_socket(served: None, session: str) -> None:
@@ -102,7 +102,7 @@ async def test_idle_session_opens_no_socket(served: None, session: str) -> None:
         store.save()
 
     await read(idle)
-    assert await refused(Socket(session)) == 4401
+    assert await send_until_closed(Socket(session)) == 4401
 
 
 async def test_powerful_operators_session_idles_shorter_off_loopback(
@@ -122,7 +122,7 @@ async def test_powerful_operators_session_idles_shorter_off_loopback(
         Socket(session, client="192.0.2.7"),
         Socket(session, host="m.example", origin="http://m.example"),
     ):
-        assert await refused(away) == 4401
+        assert await send_until_closed(away) == 4401
     near = Socket(session)
     await near.open()
     assert await near.hello({})
@@ -148,7 +148,7 @@ async def test_powerful_operators_session_idles_shorter_off_loopback(
 async def test_invalid_socket_message_closes_with_4400(
     served: None, session: str, message: str | bytes
 ) -> None:
-    assert await refused(Socket(session), message) == 4400
+    assert await send_until_closed(Socket(session), message) == 4400
 
 
 async def test_socket_closes_with_the_code_of_the_exceeded_limit(
@@ -163,17 +163,20 @@ async def test_socket_closes_with_the_code_of_the_exceeded_limit(
         4429: [hello(thread.id), *[{"t": "ack", "n": 9}] * 20],
     }
     for code, messages in ends.items():
-        assert await refused(Socket(session), *messages) == code
+        assert await send_until_closed(Socket(session), *messages) == code
     long = {"t": "ack", "n": 1, "pad": "x" * 1100}
-    assert await refused(Socket(session), long) == 1009
-    assert await refused(Socket(session), hello(thread.id, *["head"] * 13)) == 4400
-    assert await refused(Socket(session), hello(thread.id, "shell")) == 4400
+    assert await send_until_closed(Socket(session), long) == 1009
+    assert (
+        await send_until_closed(Socket(session), hello(thread.id, *["head"] * 13))
+        == 4400
+    )
+    assert await send_until_closed(Socket(session), hello(thread.id, "shell")) == 4400
 
 
 async def test_socket_does_not_find_a_thread_of_another_project(
     foreign: Thread, served: None, session: str
 ) -> None:
-    assert await refused(Socket(session), hello(foreign.id)) == 4404
+    assert await send_until_closed(Socket(session), hello(foreign.id)) == 4404
 
 
 async def test_socket_of_an_erased_thread_closes_with_4410(
@@ -182,12 +185,12 @@ async def test_socket_of_an_erased_thread_closes_with_4410(
     def erase() -> None:
         Subject.objects.filter(id=thread.subject_id).update(state="erased")
 
-    def back() -> None:
+    def restore_subject() -> None:
         Subject.objects.filter(id=thread.subject_id).update(state="active")
 
     await read(erase)
-    code = await refused(Socket(session), hello(thread.id))
-    await read(back)
+    code = await send_until_closed(Socket(session), hello(thread.id))
+    await read(restore_subject)
     assert code == 4410
 
 
@@ -195,14 +198,14 @@ async def test_silent_socket_closes_with_4408(
     served: None, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "HELLO_SECONDS", 0.05)
-    assert await refused(Socket(session)) == 4408
+    assert await send_until_closed(Socket(session)) == 4408
 
 
 async def test_old_socket_is_told_to_reconnect(
     served: None, session: str, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "LIFE_SECONDS", 0.05)
-    assert await refused(Socket(session), hello(thread.id)) == 1012
+    assert await send_until_closed(Socket(session), hello(thread.id)) == 1012
 
 
 async def test_full_process_tells_sockets_to_try_later(
@@ -210,7 +213,7 @@ async def test_full_process_tells_sockets_to_try_later(
 ) -> None:
     monkeypatch.setattr(protocol, "MAX_SOCKETS", 1)
     first = await open_socket(session, thread.id)
-    assert await refused(Socket(session)) == 1013
+    assert await send_until_closed(Socket(session)) == 1013
     await first.leave()
     second = await open_socket(session, thread.id)
     await second.leave()
@@ -220,7 +223,7 @@ async def test_session_has_at_most_fifty_sockets(
     served: None, session: str, operator: Operator, thread: Thread
 ) -> None:
     sockets = [await open_socket(session, thread.id) for _ in range(50)]
-    assert await refused(Socket(session)) == 4429
+    assert await send_until_closed(Socket(session)) == 4429
     elsewhere = await read(lambda: sign_in(operator))
     another = await open_socket(elsewhere, thread.id)
     for socket in [*sockets, another]:
@@ -237,7 +240,7 @@ async def test_sign_out_closes_sockets(
     socket = await open_socket(session, thread.id)
     await read(Session.objects.filter(session_key=session).delete)
     await hub.check()
-    assert await socket.closed() == 4401
+    assert await socket.read_closing_code() == 4401
     await socket.leave()
 
 
@@ -251,7 +254,7 @@ async def test_password_change_closes_open_sockets(
 
     await read(change)
     await hub.check()
-    assert await socket.closed() == 4401
+    assert await socket.read_closing_code() == 4401
     await socket.leave()
 
 
@@ -262,7 +265,7 @@ async def test_socket_closes_with_4403_when_the_role_is_lost(
     # The test deletes the row; the service would end the sessions as well.
     await read(lambda: Membership.objects.filter(operator=operator).delete())
     await hub.check()
-    assert await socket.closed() == 4403
+    assert await socket.read_closing_code() == 4403
     await socket.leave()
 
 
@@ -274,7 +277,7 @@ async def test_sockets_are_checked_without_a_message(
     await hub.start()
     socket = await open_socket(session, thread.id)
     await read(Session.objects.filter(session_key=session).delete)
-    assert await socket.closed() == 4401
+    assert await socket.read_closing_code() == 4401
     await socket.leave()
 
 
@@ -310,7 +313,7 @@ async def test_socket_of_a_disabled_operator_closes_with_4401(
     )
     await read(lambda: operators.disable(operator))
     await hub.look()
-    assert await hers.closed() == 4401
+    assert await hers.read_closing_code() == 4401
     await hers.leave()
     assert [each.badge.operator for each in hub.audience.viewers] == [boss.id]
     await his.leave()
@@ -327,7 +330,7 @@ async def test_socket_of_a_restricted_subject_closes_except_for_officers(
     rows = Subject.objects.filter(id=thread.subject_id)
     await read(lambda: rows.update(state="restricted"))
     await hub.look()
-    assert await viewer.closed() == 4403
+    assert await viewer.read_closing_code() == 4403
     await viewer.leave()
     assert {each.standing.officer for each in hub.audience.viewers} == {True}
     await officer.leave()
@@ -353,5 +356,5 @@ async def test_stopping_server_tells_sockets_to_reconnect(
 ) -> None:
     async with serving():
         socket = await open_socket(session, thread.id)
-    assert await socket.closed() == 1012
+    assert await socket.read_closing_code() == 1012
     await socket.leave()

@@ -232,7 +232,7 @@ async def test_restarted_hub_resumes_pushing(
         socket = await open_watching_socket(session, thread, "events")
         shown = await say(agent, "before")
         await socket.ack(await socket.push())
-    assert await socket.closed() == 1012
+    assert await socket.read_closing_code() == 1012
     await socket.leave()
     async with serving():
         seq = await say(agent, "while away")

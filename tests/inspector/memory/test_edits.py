@@ -19,7 +19,7 @@ from memoryhub.queries.memory import keys, tasks
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.inspector.conftest import Browser
-from tests.inspector.memory.test_keys import T, head, row_of, version
+from tests.inspector.memory.test_keys import T, get_version, head, row_of
 from tests.inspector.paged import text_of
 from tests.inspector.remembered import HOSTILE, make_desk, put
 from tests.oracles import memory_acts
@@ -50,7 +50,7 @@ def send_form(
 
 
 def edit_seat(client: Client, desk: Thread, text: str = '"9F"') -> str:
-    form = {"version": version(desk, "seat"), "value": text, "expiry": "same"}
+    form = {"version": get_version(desk, "seat"), "value": text, "expiry": "same"}
     return send_form(client, f"{T}/keys/seat/set", form)
 
 
@@ -159,7 +159,7 @@ def test_cleared_keys_are_restored_from_a_checkpoint(
 
 def test_undo_restores_a_deleted_key(editor: Client, desk: Thread) -> None:
     until = keys.get_key(row_of(desk), "token").expires_at
-    form = {"version": version(desk, "token")}
+    form = {"version": get_version(desk, "token")}
     where = send_form(editor, f"{T}/keys/token/delete", form)
     page = text_of(editor, where)
     assert "Not there now" in page
@@ -192,7 +192,7 @@ def test_key_is_set_back_to_an_earlier_value(editor: Client, desk: Thread) -> No
     page = text_of(editor, f"{T}/keys/seat")
     # 12A is the current value, whichever event wrote it.
     assert re.findall(r'name="from" value="(\d+)"', page) == ["8"]
-    form = {"version": version(desk, "seat"), "from": 8, "expiry": "same"}
+    form = {"version": get_version(desk, "seat"), "from": 8, "expiry": "same"}
     assert send_form(editor, f"{T}/keys/seat/set", form) == f"{T}/keys/seat?saved=19"
     assert keys.get_key(row_of(desk), "seat").value == "14C"
     # The key changed meanwhile: the form keeps the value to set back to.
@@ -320,7 +320,7 @@ def test_closed_thread_offers_no_edit(editor: Client, desk: Thread) -> None:
         refused = text_of(editor, f"{T}/{path}", 409)
         assert "The thread is closed" in refused, path
         assert f'href="{T}">Open the thread' in refused, path
-    form = {"version": version(desk, "seat"), "value": "1", "expiry": "never"}
+    form = {"version": get_version(desk, "seat"), "value": "1", "expiry": "never"}
     assert "The thread is closed" in send_form(editor, f"{T}/keys/seat/set", form, 409)
     assert head(desk) == 19
 

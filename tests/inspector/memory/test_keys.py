@@ -45,7 +45,7 @@ def row_of(desk: Thread) -> Thread:
     return Thread.objects.select_related("subject").get(id=desk.id)
 
 
-def version(desk: Thread, key: str) -> int:
+def get_version(desk: Thread, key: str) -> int:
     return keys.get_key(row_of(desk), key, content=False).version
 
 
@@ -99,14 +99,14 @@ def test_key_search_finds_keys(
 
 
 def test_key_search_matches_names_by_glob(viewer: Client, desk: Thread) -> None:
-    def found(query: str) -> list[str]:
+    def list_found_keys(query: str) -> list[str]:
         lines = fetch_export(viewer, f"{T}/keys.ndjson?{query}").splitlines()
         return [json.loads(line)["key"] for line in lines]
 
-    assert found("glob=?o*") == ["token"]
-    assert found("glob=[c-s]*") == ["cart", "seat"]
-    assert found("glob=[c-s]*&q=size:<100") == ["seat"]
-    assert found("glob=sea") == []
+    assert list_found_keys("glob=?o*") == ["token"]
+    assert list_found_keys("glob=[c-s]*") == ["cart", "seat"]
+    assert list_found_keys("glob=[c-s]*&q=size:<100") == ["seat"]
+    assert list_found_keys("glob=sea") == []
     page = text_of(viewer, f"{T}/keys?glob=[c-s]*")
     assert "/keys/seat" in page
     assert "/keys/token" not in page
@@ -235,26 +235,35 @@ def test_key_history_includes_restores_and_clears(agent: Agent, desk: Thread) ->
 def test_editor_sets_retimes_and_deletes_a_key(browser: Browser, desk: Thread) -> None:
     editor = browser("editor")
     page = text_of(editor, f"{T}/keys/seat/set")
-    assert f'name="version" value="{version(desk, "seat")}"' in page
-    form = {"version": version(desk, "seat"), "value": '{"row": 3}', "expiry": "same"}
+    assert f'name="version" value="{get_version(desk, "seat")}"' in page
+    form = {
+        "version": get_version(desk, "seat"),
+        "value": '{"row": 3}',
+        "expiry": "same",
+    }
     answer: Any = editor.post(f"{T}/keys/seat/set", form)
     where = f"{T}/keys/seat?saved=19"
     assert (answer.status_code, answer.headers["Location"]) == (302, where)
     row = row_of(desk)
     assert keys.get_key(row, "seat").value == {"row": 3}
     assert keys.get_key(row, "seat").set_by.startswith("operator:")
-    form = {"version": version(desk, "seat"), "expiry": "ttl", "count": 2, "unit": "h"}
+    form = {
+        "version": get_version(desk, "seat"),
+        "expiry": "ttl",
+        "count": 2,
+        "unit": "h",
+    }
     assert editor.post(f"{T}/keys/seat/retime", form).status_code == 302
     until = keys.get_key(row_of(desk), "seat").expires_at
     assert until is not None
     # A key saved with the expiry "same" keeps its instant.
-    form = {"version": version(desk, "seat"), "value": "null", "expiry": "same"}
+    form = {"version": get_version(desk, "seat"), "value": "null", "expiry": "same"}
     assert editor.post(f"{T}/keys/seat/set", form).status_code == 302
     assert keys.get_key(row_of(desk), "seat").expires_at == until
-    form = {"version": version(desk, "seat"), "expiry": "never"}
+    form = {"version": get_version(desk, "seat"), "expiry": "never"}
     assert editor.post(f"{T}/keys/seat/retime", form).status_code == 302
     assert keys.get_key(row_of(desk), "seat").expires_at is None
-    form = {"version": version(desk, "seat")}
+    form = {"version": get_version(desk, "seat")}
     answer = editor.post(f"{T}/keys/seat/delete", form)
     assert answer.headers["Location"] == f"{T}/keys/seat?saved=23"
     text_of(editor, f"{T}/keys/seat/set", 404)
@@ -267,7 +276,7 @@ def test_value_form_escapes_hidden_characters(browser: Browser, desk: Thread) ->
     text = page.split("<textarea", 1)[1].split(">", 1)[1].split("</textarea>")[0]
     assert r"\u202eodd\u202c" in text
     assert "\u202e" not in text
-    form = {"version": version(desk, "cart"), "value": text, "expiry": "same"}
+    form = {"version": get_version(desk, "cart"), "value": text, "expiry": "same"}
     assert browser("editor").post(f"{T}/keys/cart/set", form).status_code == 302
     assert keys.get_key(row_of(desk), "cart").value == CART
 
@@ -276,7 +285,7 @@ def test_value_form_escapes_hidden_characters(browser: Browser, desk: Thread) ->
 def test_conflicting_key_edit_is_409_and_shown_anew(
     browser: Browser, agent: Agent, desk: Thread, verb: str
 ) -> None:
-    editor, seen = browser("editor"), version(desk, "seat")
+    editor, seen = browser("editor"), get_version(desk, "seat")
     put(agent, "seat", "9F")
     before = head(desk)
     form = {"version": seen, "value": '"1A"', "expiry": "never"}
@@ -284,7 +293,7 @@ def test_conflicting_key_edit_is_409_and_shown_anew(
     assert answer.status_code == 409
     page = unescape(answer.content.decode())
     assert "has changed since you looked" in page
-    assert f'name="version" value="{version(desk, "seat")}"' in page
+    assert f'name="version" value="{get_version(desk, "seat")}"' in page
     if verb == "set":
         # The typed value stays, beside the current one.
         assert '"1A"</textarea>' in page
@@ -297,7 +306,7 @@ def test_conflicting_key_edit_is_409_and_shown_anew(
 def test_edit_of_a_key_deleted_meanwhile_names_the_deletion(
     browser: Browser, agent: Agent, desk: Thread, verb: str
 ) -> None:
-    editor, seen = browser("editor"), version(desk, "seat")
+    editor, seen = browser("editor"), get_version(desk, "seat")
     memory_acts.delete_key(agent, "seat", thread="desk")
     form = {"version": seen, "value": '"1A"', "expiry": "never"}
     pages = [text_of(editor, f"{T}/keys/seat/{verb}", 404)]
@@ -332,7 +341,7 @@ def test_invalid_key_value_is_explained_in_the_form(
     browser: Browser, desk: Thread, verb: str, form: dict[str, str], status: int
 ) -> None:
     before = head(desk)
-    sent = {"version": version(desk, "seat"), **form}
+    sent = {"version": get_version(desk, "seat"), **form}
     answer: Any = browser("editor").post(f"{T}/keys/seat/{verb}", sent)
     assert answer.status_code == status
     assert 'role="alert"' in answer.content.decode()
@@ -360,7 +369,7 @@ def test_inherited_key_is_retimed_in_the_fork_only(
     page = text_of(editor, f"{alt}/keys/seat")
     assert "value inherited" in page
     assert "No events in this thread" in page
-    assert version(fork, "seat") == 0
+    assert get_version(fork, "seat") == 0
     form = {"version": "0", "expiry": "ttl", "count": "1", "unit": "d"}
     assert editor.post(f"{alt}/keys/seat/retime", form).status_code == 302
     line = keys.get_key(row_of(fork), "seat")

@@ -133,16 +133,16 @@ def test_trimmed_notes_are_shown_as_of_before_the_trim(
 
 
 def test_note_search_finds_notes(viewer: Client, desk: Thread) -> None:
-    def found(query: str) -> list[int]:
+    def list_found_seqs(query: str) -> list[int]:
         return [
             each["seq"] for each in fetch_records(viewer, f"{T}/notes.ndjson?{query}")
         ]
 
-    assert found("") == [5, 6, 18]
-    assert found("at_seq=11") == [5, 6, 11]
-    assert found("q=seq:6..11") == [6, 11]
-    assert found("q=agent") == [5, 6, 11, 18]
-    assert found("q=actor:operator*") == []
+    assert list_found_seqs("") == [5, 6, 18]
+    assert list_found_seqs("at_seq=11") == [5, 6, 11]
+    assert list_found_seqs("q=seq:6..11") == [6, 11]
+    assert list_found_seqs("q=agent") == [5, 6, 11, 18]
+    assert list_found_seqs("q=actor:operator*") == []
     assert "No note here" in text_of(viewer, f"{T}/notes?q=actor:operator*")
     assert "Did you mean" in text_of(viewer, f"{T}/notes?q=seqq:4", 422)
     assert "text" not in fetch_records(viewer, f"{T}/notes.ndjson")[0]

@@ -9,7 +9,7 @@ import pytest
 from inspector.memory.values import AROUND, GLIMPSED, SHOWN, build_glimpse, diff_values
 
 
-def marked(before: Any, after: Any) -> list[str]:
+def render_marked(before: Any, after: Any) -> list[str]:
     signs = {"same": " ", "gone": "-", "come": "+", "cut": "…"}
     return [signs[line.mark] + line.text for line in diff_values(before, after)]
 
@@ -43,13 +43,13 @@ def test_long_value_is_cut_and_can_be_unfolded() -> None:
 def test_value_diff_shows_changed_lines_with_context(
     before: Any, after: Any, lines: list[str]
 ) -> None:
-    assert marked(before, after) == lines
+    assert render_marked(before, after) == lines
 
 
 def test_value_diff_omits_lines_between_distant_changes() -> None:
     before, after = list(range(60)), list(range(60))
     after[3], after[50] = -1, -1
-    found = marked(before, after)
+    found = render_marked(before, after)
     assert found.count("…") == 1
     assert len(found) == 2 * (2 * AROUND + 2) + 1
     assert len(diff_values([0] * 300, [1] * 300)) == SHOWN + 1

@@ -25,11 +25,11 @@ from memoryhub.workers.overview import unhealthy
 from tests.cast import factories
 from tests.inspector.conftest import Browser
 from tests.inspector.paged import (
+    build_message,
     do,
     list_evicted_pages,
     make_paged,
     make_restless,
-    message,
     new_page,
     text_of,
 )
@@ -156,10 +156,12 @@ def test_rebuilt_request_that_differs_is_reported(
     """Simulate a packer that was changed without a new version."""
     honest = packers.PACKERS["pack/2"]
 
-    def changed(*args: Any, **kwargs: Any) -> bytes:
+    def assemble_changed(*args: Any, **kwargs: Any) -> bytes:
         return honest.assemble(*args, **kwargs) + b" "
 
-    monkeypatch.setitem(packers.PACKERS, "pack/2", honest._replace(assemble=changed))
+    monkeypatch.setitem(
+        packers.PACKERS, "pack/2", honest._replace(assemble=assemble_changed)
+    )
     text = text_of(viewer, f"{T}/turns/7")
     assert "The request differs from the record" in text
     assert "matches the record" not in text
@@ -256,7 +258,7 @@ def test_closed_thread_offers_neither_drops_nor_settings(
 
 def test_turn_names_its_shortened_pages(agent: Agent, viewer: Client) -> None:
     make_paged(agent)
-    slots = [message("user", "Where is it? " * 300)]
+    slots = [build_message("user", "Where is it? " * 300)]
     new = beginning.NewTurn(slots=slots, token_budget=1_200)
     begun = factories.run(beginning.begin_turn(agent=agent, thread="paged", new=new))
     text = text_of(viewer, f"{T}/turns/{begun.turn}")
@@ -334,7 +336,10 @@ def test_thread_list_shows_fill_resident_rate_and_tlb_hit_rate(
     assert f"{full} % of 3,200 tokens" in text
     rate = paged.tlb_hits / (paged.tlb_hits + paged.tlb_misses)
     # One of seven exchanges fetched a page.
-    assert figures(text) == {"resident rate": "0.86", "TLB hit rate": f"{rate:.2f}"}
+    assert parse_figures(text) == {
+        "resident rate": "0.86",
+        "TLB hit rate": f"{rate:.2f}",
+    }
     assert "too few to tell" in text_of(viewer, "/p/acme/")
 
 
@@ -349,7 +354,7 @@ def test_recalled_pages_are_counted_on_the_paging_screen(
     assert "0 used, 0 not used within three turns" in page
 
 
-def figures(text: str) -> dict[str, str]:
+def parse_figures(text: str) -> dict[str, str]:
     """Return the rates of the first thread in the list, as shown."""
     rates = re.findall(r'data-label="([\w ]+ rate)"[^>]*>([^<]*)<', text)
     return dict(rates[:2])
@@ -362,7 +367,7 @@ def test_thread_that_faults_each_exchange_is_never_shown_healthy(
     restless = make_restless(agent, exchanges=6)
     assert restless.tlb_misses == 0 < restless.tlb_hits
     text = text_of(viewer, "/p/acme/threads")
-    assert figures(text) == {"resident rate": "0.00", "TLB hit rate": "1.00"}
+    assert parse_figures(text) == {"resident rate": "0.00", "TLB hit rate": "1.00"}
     assert 'class="c-rate n warn" data-label="resident rate"' in text
     for place in ("/p/acme/", "/p/acme/threads?q=flag:faulting"):
         text = text_of(viewer, place)

@@ -10,7 +10,7 @@ from memoryhub.kernel.paging.page_commands import (
     ReferencePages,
 )
 from memoryhub.services.access.api_keys import Agent
-from tests.inspector.paged import do, make_paged, message, new_page, text_of
+from tests.inspector.paged import build_message, do, make_paged, new_page, text_of
 from tests.services.acts import amend
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ def test_page_of_prefetch_says_what_comes_and_what_stays(
         do(agent, "paged", CreatePages(pages=(page,)))
         do(agent, "paged", ReferencePages(page_ids=(name,)))
     assert "the request shows the page whole anyway" in text_of(viewer, URL)
-    do(agent, "paged", BeginTurn(slots=(message("user", "Thank you."),)))
+    do(agent, "paged", BeginTurn(slots=(build_message("user", "Thank you."),)))
     do(agent, "paged", EvictPage(page_id="seats"))
     text = text_of(viewer, URL)
     assert "a claim that is used often" in text

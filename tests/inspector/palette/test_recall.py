@@ -28,7 +28,7 @@ def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "visit", user_id="ann")
     factories.make_thread(agent, "talk", user_id="ann")
     seq = factories.append(agent, "talk", "My airport is <b>OSL</b>").seq
-    ann = forgetting.of(agent, "ann")
+    ann = forgetting.get_subject(agent, "ann")
     say(agent, ann, claim("OSL", 0, predicate="airport", source=("talk", seq)))
     say(agent, ann, claim("BGO", 31, predicate="airport"))
     return ann

@@ -41,7 +41,7 @@ def remember(agent: Agent, subject: Subject, thread: str, question: str) -> None
     factories.run(work)
 
 
-def page(browser: Browser, subject: Subject, query: str = "") -> Any:
+def fetch_page(browser: Browser, subject: Subject, query: str = "") -> Any:
     return browser("viewer").get(f"/p/acme/subjects/{subject.id}/episodes?{query}")
 
 
@@ -49,7 +49,7 @@ def test_episode_is_told_in_words_with_links(
     browser: Browser, agent: Agent, ann: Subject
 ) -> None:
     remember(agent, ann, "talk", f"Is 12A free? {EVIL}")
-    text = page(browser, ann).content.decode()
+    text = fetch_page(browser, ann).content.decode()
     assert "Is 12A free?" in text
     assert EVIL not in text
     assert "Answer to" in text
@@ -58,7 +58,9 @@ def test_episode_is_told_in_words_with_links(
     assert "/p/acme/threads/talk/events/2" in text
     assert "in progress" in text
     remember(agent, ann, "talk", "And 12B?")
-    names = re.findall(r'aria-label="(Episode[^"]*)"', str(page(browser, ann).content))
+    names = re.findall(
+        r'aria-label="(Episode[^"]*)"', str(fetch_page(browser, ann).content)
+    )
     assert len(names) == len({*names}) == 2
 
 
@@ -79,21 +81,26 @@ def test_episodes_are_filtered_by_thread_and_day(
 ) -> None:
     for name in ("a", "b"):
         remember(agent, ann, name, f"in {name}")
-    only = page(browser, ann, "thread=a").content.decode()
+    only = fetch_page(browser, ann, "thread=a").content.decode()
     assert "in a" in only
     assert "in b" not in only
     today = clock.now().date().isoformat()
-    assert "in b" in page(browser, ann, f"from={today}&to={today}").content.decode()
-    assert "No episode matches" in page(browser, ann, "to=2001-01-01").content.decode()
-    assert page(browser, ann, "from=yesterday").status_code == 422
-    assert page(browser, ann, "thread=nowhere").status_code == 404
+    assert (
+        "in b" in fetch_page(browser, ann, f"from={today}&to={today}").content.decode()
+    )
+    assert (
+        "No episode matches"
+        in fetch_page(browser, ann, "to=2001-01-01").content.decode()
+    )
+    assert fetch_page(browser, ann, "from=yesterday").status_code == 422
+    assert fetch_page(browser, ann, "thread=nowhere").status_code == 404
     remember(agent, ann, "a", "later")
-    first = page(browser, ann, "limit=2").content.decode()
+    first = fetch_page(browser, ann, "limit=2").content.decode()
     assert "Earlier episodes" in first
 
 
 def test_empty_episodes_page_shows_the_api_call(browser: Browser, ann: Subject) -> None:
-    text = page(browser, ann).content.decode()
+    text = fetch_page(browser, ann).content.decode()
     assert "No episodes yet" in text
     assert f"/api/v1/subjects/{ann.id}/episodes" in text
 
@@ -105,7 +112,7 @@ def test_episodes_page_shows_learnt_facts_and_retries_failures(
     remember(agent, ann, "a", "I moved to Bergen.")
     consolidate(agent, "a", '[{"entity":"user","predicate":"town","value":"Bergen"}]')
     consolidate(agent, "a", "I can't.", "Sorry.")
-    text = page(browser, ann).content.decode()
+    text = fetch_page(browser, ann).content.decode()
     assert "town Bergen" in text
     assert "search for facts failed, tried again soon" in text
     thread = factories.get_thread(agent, "a").id

@@ -22,7 +22,9 @@ def imported(acme: Project, tmp_path: Path) -> None:
     """Import three runs with rewards 0, 1 and 1, and a chat."""
     runs = [recordings.run(n, reward=float(n > 0)) for n in range(3)]
     recordings.take(acme, recordings.array(tmp_path, *runs))
-    chat = recordings.lines(tmp_path, recordings.message("hello"), name="talk.jsonl")
+    chat = recordings.write_lines(
+        tmp_path, recordings.build_message("hello"), name="talk.jsonl"
+    )
     recordings.take(acme, chat)
 
 

@@ -34,7 +34,7 @@ def idling(agent: Agent) -> None:
             factories.make_thread(agent, f"idle-{days}")
 
 
-def counts(answer: Any) -> list[int]:
+def list_counts(answer: Any) -> list[int]:
     return [each.count for each in answer.context["idle"].horizons]
 
 
@@ -44,7 +44,7 @@ def get_saved_days() -> int | None:
 
 def test_retention_keeps_every_thread_by_default(owner: Client, idling: None) -> None:
     answer = owner.get(SETTINGS)
-    assert counts(answer) == [0, 0, 0]
+    assert list_counts(answer) == [0, 0, 0]
     assert "kept for ever" in answer.content.decode()
 
 
@@ -53,7 +53,7 @@ def test_retention_policy_previews_the_threads_to_retire(
 ) -> None:
     answer = owner.get(SETTINGS, {"retention_idle_days": "30"})
     page = answer.content.decode()
-    assert counts(answer) == [1, 2, 3]
+    assert list_counts(answer) == [1, 2, 3]
     assert "Retires <b>1 thread</b> within the hour" in page
     assert "erases what is in it for ever. Cannot be undone." in page
     assert f'href="{THREADS}/idle-40"' in page
@@ -81,10 +81,10 @@ def test_retention_policy_is_saved_as_previewed(
     answer = owner.post(SETTINGS, form)
     assert (answer.status_code, answer.headers["Location"]) == (302, SETTINGS)
     assert get_saved_days() == 30
-    assert counts(owner.get(SETTINGS)) == [1, 2, 3]
+    assert list_counts(owner.get(SETTINGS)) == [1, 2, 3]
     assert worker.retire(timezone.now()) == 1
     assert factories.get_thread(agent, "idle-40").status == "retired"
-    assert counts(owner.get(SETTINGS)) == [0, 1, 2]
+    assert list_counts(owner.get(SETTINGS)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_stale_retention_preview_is_shown_anew(
 ) -> None:
     answer = owner.post(SETTINGS, {"retention_idle_days": "30", **moved})
     assert answer.status_code == 409
-    assert counts(answer) == [1, 2, 3]
+    assert list_counts(answer) == [1, 2, 3]
     assert "has changed since you looked" in answer.content.decode()
     assert 'name="due" value="1"' in answer.content.decode()
     assert get_saved_days() is None

@@ -31,7 +31,7 @@ def used(level: int, **facts: Any) -> UsedText:
     return UsedText(**{**fields, "cut": None, **given})
 
 
-def rows(name: str, page: MissingPage, **context: Any) -> str:
+def render_rows(name: str, page: MissingPage, **context: Any) -> str:
     absences = turn_missing.group_absences(among(page))[name]
     thread = {"id": HOME, "turns": 9}
     around = {"rows": absences, "lately": name == "lately", "base": T, "thread": thread}
@@ -40,7 +40,9 @@ def rows(name: str, page: MissingPage, **context: Any) -> str:
 
 
 def test_refused_fetch_names_its_turn_event_and_reason() -> None:
-    drawn = rows("lately", absent("p", entry=ENTRY, refused=REFUSED, recent=True))
+    drawn = render_rows(
+        "lately", absent("p", entry=ENTRY, refused=REFUSED, recent=True)
+    )
     assert f"{NO_ROOM}, of 1,020 tokens" in drawn
     assert '<span class="chip out">refused</span>' in drawn
     assert "would have fitted" not in drawn
@@ -49,15 +51,15 @@ def test_refused_fetch_names_its_turn_event_and_reason() -> None:
 def test_refused_fetch_names_the_level_that_would_have_fitted() -> None:
     fitting = RoomWhenRefused(tokens=1_020, room=80, level=2, level_tokens=66)
     page = absent("p", refused=REFUSED, recent=True)
-    drawn = rows("lately", page, fitting=fitting)
+    drawn = render_rows("lately", page, fitting=fitting)
     assert f"{NO_ROOM}; ~2 would have fitted, with 66" in drawn
 
 
 def test_shortened_page_with_a_refused_fetch_has_two_rows() -> None:
     lowered = step("shortened", 30, turn=6, score=0.22, cause="append")
     page = absent("p", used=used(2), shortened=lowered, refused=REFUSED, recent=True)
-    assert f"{NO_ROOM}; in the request as ~2" in rows("lately", page)
-    short = rows("short", page)
+    assert f"{NO_ROOM}; in the request as ~2" in render_rows("lately", page)
+    short = render_rows("short", page)
     assert f'<a href="{T}/turns/6">turn 6</a>, <a href="{T}?at_seq=30">event' in short
     assert "shortened for lack of room, score 0.22" in short
     assert "refused" not in short
@@ -76,9 +78,9 @@ def test_evicted_page_shows_its_score_offer_and_later_request() -> None:
     page = absent(
         "p", left=left, recent=True, offer=ManifestOffer(row=3, rows=9, hint=None)
     )
-    drawn = rows("lately", page)
+    drawn = render_rows("lately", page)
     assert f'<a href="{T}?at_seq=35">event 35</a>, score 0.18' in drawn
     assert "offered, row 3 · not asked for" in drawn
     wanted = absent("p", left=left, missed=True, wanted=step("fetched", 60, turn=9))
     asked = f'not offered · asked for in <a href="{T}/turns/9">turn 9</a>'
-    assert asked in rows("lately", wanted)
+    assert asked in render_rows("lately", wanted)

@@ -59,11 +59,11 @@ def test_every_screen_shows_the_recorded_prefix_figure(
         packed = units.number(event.tokens)
         assert f"<dd>{packed}<small>of " in page
         assert f"of {packed} packed" in lens
-        assert f'data-label="prefix">{share}</td>' in row(rows, f"/turns/{n}")
-        assert f'<td class="n">{tokens}</td>' in row(series, f"/turns/{n}/prefix")
+        assert f'data-label="prefix">{share}</td>' in get_row(rows, f"/turns/{n}")
+        assert f'<td class="n">{tokens}</td>' in get_row(series, f"/turns/{n}/prefix")
 
 
-def row(page: str, path: str) -> str:
+def get_row(page: str, path: str) -> str:
     """Return the table row that links to this address."""
     rows: list[str] = re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
     (found,) = (each for each in rows if f'{path}"' in each)

@@ -31,7 +31,7 @@ from tests.inspector.denied import (
     make_denial,
     make_refusal,
 )
-from tests.inspector.paged import ask, do, make_paged, message, text_of
+from tests.inspector.paged import ask, build_message, do, make_paged, text_of
 from tests.oracles.page_acts import act
 from tests.services.turns.test_recall import ASKED, talk
 from tests.services.turns.test_turns import begin
@@ -315,7 +315,7 @@ def test_turn_with_2000_pages_shows_a_section_of_them(
         agent, "vast", user_id="ann", budget_tokens=200_000, reserved_tokens=800
     )
     messages = tuple(
-        message(("user", "assistant")[n % 2], f'Message {n}: {{"price": "{n}"}}')
+        build_message(("user", "assistant")[n % 2], f'Message {n}: {{"price": "{n}"}}')
         for n in range(2_000)
     )
     do(agent, "vast", AppendSlots(slots=messages))

@@ -66,7 +66,7 @@ def known(agent: Agent) -> dict[str, str]:
     return found
 
 
-def entries() -> list[AuditEntry]:
+def list_entries() -> list[AuditEntry]:
     return list(AuditEntry.objects.filter(action="content.read").order_by("seq"))
 
 
@@ -97,7 +97,7 @@ def test_plain_page_shows_no_content(
         with subtests.test(name):
             for address in addresses(ROUTES[name], known, QUERIES[:2]):
                 assert CANARY not in look(owner, address), address
-            assert entries() == []
+            assert list_entries() == []
 
 
 def test_plain_panel_shows_no_content(
@@ -107,7 +107,7 @@ def test_plain_panel_shows_no_content(
         with subtests.test(panel):
             path = ROUTES["panel"].fill({**known, "panel": panel})
             assert CANARY not in look(owner, path)
-            assert entries() == []
+            assert list_entries() == []
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_canary_is_seen_on_content_pages(
 ) -> None:
     """Otherwise the tests above would pass without finding anything."""
     assert CANARY in look(owner, f"/p/acme/threads/t-1{path}")
-    assert len(entries()) == 1
+    assert len(list_entries()) == 1
 
 
 def test_audit_entries_equal_the_content_reads(
@@ -149,18 +149,18 @@ def test_audit_entries_equal_the_content_reads(
                 expected += [(str(operator.id), thread, at) for thread in threads]
     found = [
         (row.actor_ref, row.target_id, row.at.replace(second=0, microsecond=0))
-        for row in entries()
+        for row in list_entries()
     ]
     assert sorted(found) == sorted(expected)
-    assert {row.target_kind for row in entries()} == {"thread"}
-    assert {row.project for row in entries()} == {acme.id}
+    assert {row.target_kind for row in list_entries()} == {"thread"}
+    assert {row.project for row in list_entries()} == {acme.id}
 
 
 def test_content_read_entry_has_route_range_and_purpose(
     owner: Client, known: dict[str, str], agent: Agent
 ) -> None:
     look(owner, "/p/acme/threads/t-1/slots?at_seq=4")
-    (row,) = entries()
+    (row,) = list_entries()
     thread = factories.get_thread(agent)
     assert row.route == "p/<project:project>/threads/<name:thread>/slots"
     assert (row.first_seq, row.last_seq) == (1, 4)
@@ -173,7 +173,7 @@ def test_content_read_entry_of_one_event_has_a_range_of_one(
     owner: Client, known: dict[str, str]
 ) -> None:
     look(owner, "/p/acme/threads/t-1/events/3")
-    (row,) = entries()
+    (row,) = list_entries()
     assert (row.first_seq, row.last_seq) == (3, 3)
 
 
@@ -184,7 +184,7 @@ def test_content_read_is_audited_once_a_minute_across_processes(
         look(owner, "/p/acme/threads/t-1/slots")
         read_audit.forget()
         look(owner, "/p/acme/threads/t-1/task")
-    assert len(entries()) == 1
+    assert len(list_entries()) == 1
 
 
 def test_second_content_read_in_a_minute_costs_no_query(
@@ -209,7 +209,7 @@ def test_refused_read_is_not_audited_as_a_content_read(
     Subject.objects.filter(threads__name="t-1").update(state=Subject.State.RESTRICTED)
     assert viewer.get("/p/acme/threads/t-1/slots").status_code == 403
     Subject.objects.update(state=Subject.State.ACTIVE)
-    assert entries() == []
+    assert list_entries() == []
 
 
 @pytest.mark.django_db(transaction=True)
@@ -225,7 +225,7 @@ def test_content_is_withheld_when_the_audit_entry_fails(
     assert CANARY not in answer.content.decode()
     settings.QUEUE_COMMANDS = 10
     assert CANARY in look(owner, address)
-    assert len(entries()) == 1
+    assert len(list_entries()) == 1
 
 
 # The purpose
@@ -241,7 +241,7 @@ def test_purpose_is_chosen_at_sign_in(
     token = operators.make_link(operator)
     client.post(f"/sign-in/{token}", {"purpose": purpose})
     look(client, "/p/acme/threads/t-1/slots")
-    assert [row.purpose for row in entries()] == [purpose]
+    assert [row.purpose for row in list_entries()] == [purpose]
     entry = AuditEntry.objects.filter(action="sign_in").latest("seq")
     assert entry.purpose == purpose
 
@@ -288,7 +288,7 @@ async def test_socket_read_is_audited_at_its_beginning_and_end(
     socket = Socket(session)
     await socket.open()
     await socket.hello({thread.id: (thread.head_seq, ["head", "events"])})
-    opened = await _rows()
+    opened = await _list_rows()
     assert [(row.outcome, row.target_id) for row in opened] == [
         ("opened", str(thread.id))
     ]
@@ -296,7 +296,7 @@ async def test_socket_read_is_audited_at_its_beginning_and_end(
     (viewer,) = hub.audience.viewers
     await socket.leave()
     await viewer.flush()
-    assert [row.outcome for row in await _rows()] == ["opened", "closed"]
+    assert [row.outcome for row in await _list_rows()] == ["opened", "closed"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -308,7 +308,7 @@ async def test_thread_list_is_audited_as_a_read_of_each_thread(
     await socket.open()
     await socket.hello({thread.id: (thread.head_seq, ["row"])})
     await socket.leave()
-    opened = [row.target_id for row in await _rows() if row.outcome == "opened"]
+    opened = [row.target_id for row in await _list_rows() if row.outcome == "opened"]
     assert opened == [str(thread.id)]
 
 
@@ -321,11 +321,11 @@ async def test_socket_is_closed_when_its_audit_entry_fails(
     await socket.open()
     want = {"thread": str(thread.id), "panels": ["events"], "seq": thread.head_seq}
     await socket.send({"t": "hello", "v": 1, "build": BUILD, "want": [want]})
-    assert await socket.closed() == 1013
+    assert await socket.read_closing_code() == 1013
     settings.QUEUE_COMMANDS = 10_000
 
 
-async def _rows() -> list[AuditEntry]:
+async def _list_rows() -> list[AuditEntry]:
     rows = AuditEntry.objects.filter(action="content.read").order_by("seq")
     return [row async for row in rows]
 
@@ -339,10 +339,10 @@ def test_thread_list_is_audited_in_one_transaction(
     with django_assert_max_num_queries(20):
         page = look(owner, "/p/acme/threads")
     assert page.count(CANARY) == 20
-    assert len({row.target_id for row in entries()}) == 20
+    assert len({row.target_id for row in list_entries()}) == 20
     # The rest of the minute costs none.
     look(owner, "/p/acme/threads")
-    assert len(entries()) == 20
+    assert len(list_entries()) == 20
 
 
 def test_content_reads_of_two_operators_are_two_entries(
@@ -352,4 +352,4 @@ def test_content_reads_of_two_operators_are_two_entries(
     operators.set_role(acme, other, "viewer")
     for client in (owner, signed_in(other)):
         look(client, "/p/acme/threads/t-1/slots")
-    assert len({row.actor_ref for row in entries()}) == 2
+    assert len({row.actor_ref for row in list_entries()}) == 2

@@ -75,7 +75,7 @@ def digest() -> str:
     """Digest all stored rows, and the state that the writer keeps in memory."""
     found = hashlib.sha256()
     for name in DATABASES:
-        for table, rows in stored(name):
+        for table, rows in iter_stored(name):
             found.update(repr((name, table, rows)).encode())
     for thread, head in writer.journal.heads._kept.list_items():
         kept = (thread, state_json.to_json(head.state), head.chain, head.listed_at)
@@ -83,17 +83,17 @@ def digest() -> str:
     return found.hexdigest()
 
 
-def stored(name: str) -> Iterator[tuple[str, list[str]]]:
+def iter_stored(name: str) -> Iterator[tuple[str, list[str]]]:
     connection = connections[name]
     for table in sorted(connection.introspection.table_names()):
         if table.startswith(SPARED):
             continue
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
-            yield table, sorted(repr(_plain(row)) for row in cursor.fetchall())
+            yield table, sorted(repr(_to_plain(row)) for row in cursor.fetchall())
 
 
-def _plain(row: tuple[Any, ...]) -> list[Any]:
+def _to_plain(row: tuple[Any, ...]) -> list[Any]:
     return [bytes(cell) if isinstance(cell, memoryview) else cell for cell in row]
 
 

@@ -39,7 +39,7 @@ from tests.oracles.memory_acts import (
     add_notes,
     dues,
     key_rows,
-    names,
+    list_names,
     restore,
     retime,
     set_key,
@@ -48,7 +48,7 @@ from tests.oracles.memory_acts import (
 )
 from tests.oracles.page_acts import (
     act,
-    entry,
+    find_page_entry,
     levels_of,
     make_pages,
     new_page,
@@ -64,12 +64,12 @@ def seqs(thread: Thread, *types: str) -> list[int]:
     return [*rows.values_list("seq", flat=True)]
 
 
-def sealed(thread: Thread) -> set[int]:
+def list_sealed_seqs(thread: Thread) -> set[int]:
     rows = Event.objects.filter(thread=thread, payload__isnull=False)
     return {*rows.values_list("seq", flat=True)}
 
 
-def filled(agent: Agent, name: str = "t-1") -> Thread:
+def make_filled_thread(agent: Agent, name: str = "t-1") -> Thread:
     append(agent, name, "one", "two", "three")
     make_pages(agent, new_page("a", "aaa", hint="h"), new_page("b", "bbb"), thread=name)
     act(agent, WriteLevels(made=levels_of("a", {1: "short"})), name)
@@ -83,34 +83,34 @@ def filled(agent: Agent, name: str = "t-1") -> Thread:
 
 
 def test_records_go_with_the_event_that_orders_it(agent: Agent) -> None:
-    thread = filled(agent)
-    before = sealed(thread)
+    thread = make_filled_thread(agent)
+    before = list_sealed_seqs(thread)
     slot, value = seqs(thread, "slot.appended")[1], seqs(thread, "key.set")[0]
     told = erase(thread, (slot, slot), (value, value))
     assert told == {thread.id: thread.head_seq + 1}
-    assert before - sealed(thread) == {slot, value}
+    assert before - list_sealed_seqs(thread) == {slot, value}
     gone = Event.objects.filter(thread=thread, erased_by=thread.head_seq + 1)
     assert {*gone.values_list("seq", flat=True)} == {slot, value}
     assert [*Slot.objects.filter(erased=True).values_list("index", flat=True)] == [1]
     assert Page.objects.get(page_id="slot-1").deleted_seq == thread.head_seq + 1
-    assert names(thread) == ["l"]
+    assert list_names(thread) == ["l"]
     assert [*dues(thread)] == seqs(thread, "key.set")[1:]
     sound(thread)
 
 
 def test_erasure_of_erased_records_does_nothing(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     assert erase(thread, (2, 4))
     assert erase(thread, (2, 4)) == {}
     assert erase(thread, (thread.head_seq + 1, thread.head_seq + 9)) == {}
 
 
 def test_levels_go_without_their_page(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     (made,) = seqs(thread, "page.compressed")
     erase(thread, (made, made))
     assert not PageLevel.objects.filter(thread=thread).exists()
-    kept = entry(thread, "a")
+    kept = find_page_entry(thread, "a")
     assert kept is not None
     assert kept.levels[1:] == (None, None, None)
     assert state_of(thread).paging.frames["a"].entry == kept
@@ -118,16 +118,16 @@ def test_levels_go_without_their_page(agent: Agent) -> None:
 
 
 def test_hint_goes_without_its_page(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     make_pages(agent, new_page("d", "ddd"))
     act(agent, new_text("d", "new"))
     thread = get_thread(agent)
     first = seqs(thread, "page.created")[0]
     act(agent, new_text("a", "another"))
     # The hint of the first version still stands.
-    assert entry(thread, "a").hint.seq == first  # type: ignore[union-attr]  # it is there
+    assert find_page_entry(thread, "a").hint.seq == first  # type: ignore[union-attr]  # it is there
     erase(thread, (first, first))
-    kept = entry(thread, "a")
+    kept = find_page_entry(thread, "a")
     assert kept is not None
     assert kept.hint is None
     sound(thread)
@@ -151,7 +151,7 @@ def test_snapshot_with_erased_records_is_deleted_and_made_again(
 
 
 def test_erasure_drops_opened_texts_from_memory(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     row = Thread.objects.select_related("subject").get(id=thread.id)
     frames = state_of(thread).paging.frames
     places = [frames[name].entry.full.location for name in ("a", "b")]
@@ -163,24 +163,28 @@ def test_erasure_drops_opened_texts_from_memory(agent: Agent) -> None:
 
 
 def test_fork_learns_of_the_erasure_and_keeps_its_own_records(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     child = fork(agent, "t-1", "child")
     act(agent, new_text("a", "of the child"), "child")
     append(agent, "child", "four")
     grandchild = fork(agent, "child", "grandchild")
     early = fork(agent, "t-1", "early", seq=2)
-    twin = filled(agent, "twin")
-    own = sealed(child), sealed(grandchild), sealed(twin)
+    twin = make_filled_thread(agent, "twin")
+    own = list_sealed_seqs(child), list_sealed_seqs(grandchild), list_sealed_seqs(twin)
     first = seqs(thread, "page.created")[0]
     told = erase(thread, (first, first + 1), (3, 3))
     assert told.keys() == {thread.id, child.id, grandchild.id}
     assert early.head_seq == get_thread(agent, "early").head_seq
-    assert (sealed(child), sealed(grandchild), sealed(twin)) == own
+    assert (
+        list_sealed_seqs(child),
+        list_sealed_seqs(grandchild),
+        list_sealed_seqs(twin),
+    ) == own
     for each in (child, grandchild):
         state = state_of(each)
         assert "a" in state.paging.frames
         assert "b" not in state.paging.frames
-        assert entry(each, "b") is None
+        assert find_page_entry(each, "b") is None
         with pytest.raises(Refusal) as refused:
             find_entry(state, "b")
         assert refused.value.code == "page_erased"
@@ -190,7 +194,7 @@ def test_fork_learns_of_the_erasure_and_keeps_its_own_records(agent: Agent) -> N
 
 
 def test_fork_of_an_earlier_seq_drops_erased_records(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     first = seqs(thread, "page.created")[0]
     erase(thread, (first, first), (2, 2))
     child = fork(agent, "t-1", "child", seq=thread.head_seq)
@@ -200,13 +204,13 @@ def test_fork_of_an_earlier_seq_drops_erased_records(agent: Agent) -> None:
     (let_go,) = seqs(child, "records.erased")
     later = fork(agent, "t-1", "later")
     assert seqs(later, "records.erased") == []
-    assert entry(later, "a") is None
+    assert find_page_entry(later, "a") is None
     sound(thread, child, later)
     assert let_go == 2
 
 
 def test_no_fork_is_made_of_a_thread_that_was_erased_meanwhile(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     row = Thread.objects.select_related("subject").get(id=thread.id)
     command = threads.build_fork(
         row, 5, scope=ScopeLabels(), labels=None, config=ThreadConfig()
@@ -219,7 +223,7 @@ def test_no_fork_is_made_of_a_thread_that_was_erased_meanwhile(agent: Agent) -> 
 def test_restricted_subject_is_erased_without_a_key(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     Subject.objects.filter(id=thread.subject_id).update(state="erasing")
 
     def no_key(*args: Any, **named: Any) -> None:
@@ -237,7 +241,7 @@ def test_restricted_subject_is_erased_without_a_key(
 
 @pytest.mark.no_replay
 def test_erased_thread_refuses_and_is_not_folded(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     end(thread)
     Event.objects.filter(thread=thread, seq__lte=3).update(
         payload=None, erased_by=thread.head_seq + 1, body="{}"
@@ -248,7 +252,7 @@ def test_erased_thread_refuses_and_is_not_folded(agent: Agent) -> None:
 
 
 def test_copied_value_is_erased_with_its_source(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     child = fork(agent, "t-1", "child")
     retime(agent, "k", 2 * DAY, "child")
     row = Derivation.objects.get(derived_thread=child.id)
@@ -261,7 +265,7 @@ def test_copied_value_is_erased_with_its_source(agent: Agent) -> None:
 
 
 def test_derivation_rows_name_sources_and_derived_records(agent: Agent) -> None:
-    thread = filled(agent)
+    thread = make_filled_thread(agent)
     slot = seqs(thread, "slot.appended")[1]
     a, _, c = seqs(thread, "page.created")
     (made,) = seqs(thread, "page.compressed")
@@ -324,4 +328,4 @@ def test_random_lives_with_erasures_verify(agent: Agent, seed: int) -> None:
     rows = [get_thread(agent, name) for name in known]
     assert any(seqs(row, "records.erased") for row in rows)
     sound(*rows)
-    assert all(sealed(row) for row in rows[:1])
+    assert all(list_sealed_seqs(row) for row in rows[:1])

@@ -23,16 +23,23 @@ from memoryhub.queries.threads.slots import list_slots
 from memoryhub.queries.verify.verification import Difference, verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
-from tests.cast.erasings import closed, end, erase, purge, sound, stored
+from tests.cast.erasings import (
+    close_erasure,
+    end,
+    erase,
+    list_rebuilt_rows,
+    purge,
+    sound,
+)
 from tests.cast.factories import append, get_thread
-from tests.journal.forget.test_erasing import ACTS, filled
-from tests.oracles.page_acts import entry
+from tests.journal.forget.test_erasing import ACTS, make_filled_thread
+from tests.oracles.page_acts import find_page_entry
 from tests.services.acts import amend, fork, state_of
 
 pytestmark = pytest.mark.django_db
 
 
-def fresh(thread: Thread) -> Thread:
+def reload_thread(thread: Thread) -> Thread:
     return Thread.objects.select_related("subject").get(id=thread.id)
 
 
@@ -46,8 +53,8 @@ def rows_of(thread: Thread) -> dict[str, int]:
     return found
 
 
-def named(agent: Agent, thread: str = "t-1") -> Thread:
-    row = filled(agent, thread)
+def make_labelled_thread(agent: Agent, thread: str = "t-1") -> Thread:
+    row = make_filled_thread(agent, thread)
     amend(agent, thread, labels={"colour": "blue", "n": 3})
     return get_thread(agent, row.name)
 
@@ -56,10 +63,10 @@ def named(agent: Agent, thread: str = "t-1") -> Thread:
 def test_purge_removes_all_thread_rows_and_keeps_the_chain(
     agent: Agent, limit: int
 ) -> None:
-    thread, twin = named(agent), named(agent, "twin")
-    held, others = rows_of(thread), (rows_of(twin), stored(twin))
+    thread, twin = make_labelled_thread(agent), make_labelled_thread(agent, "twin")
+    held, others = rows_of(thread), (rows_of(twin), list_rebuilt_rows(twin))
     erasure = end(thread)
-    assert verify(fresh(thread)) is None
+    assert verify(reload_thread(thread)) is None
     sealed = Event.objects.filter(thread=thread, payload__isnull=False).count()
     gone = purge(thread, limit=limit)
     assert gone["Event.payload"] == sealed
@@ -68,18 +75,18 @@ def test_purge_removes_all_thread_rows_and_keeps_the_chain(
         name: gone[name] for name in held if name in gone
     }
     assert not any(rows_of(thread).values())
-    closed(erasure)
-    row = fresh(thread)
+    close_erasure(erasure)
+    row = reload_thread(thread)
     assert verify(row) is None
     assert row.name.startswith("~")
     assert bytes(row.name_salt) == b""
     assert not purge(row)
-    assert (rows_of(twin), stored(twin)) == others
+    assert (rows_of(twin), list_rebuilt_rows(twin)) == others
     sound(twin)
 
 
 def test_purge_leaves_no_name(agent: Agent) -> None:
-    thread = named(agent)
+    thread = make_labelled_thread(agent)
     secret = ("colour", "blue", '"c-1"', '"k"', '"agent-1"', '"a"')
     told = [*Event.objects.values_list("body", flat=True)]
     assert all(any(word in body for body in told) for word in secret[:2])
@@ -92,39 +99,39 @@ def test_purge_leaves_no_name(agent: Agent) -> None:
 
 
 def test_names_wait_while_a_fork_folds_through(agent: Agent) -> None:
-    thread = named(agent)
+    thread = make_labelled_thread(agent)
     child = fork(agent, "t-1", "child")
     grandchild = fork(agent, "child", "grandchild")
     append(agent, "grandchild", "own words")
     erasure = end(thread)
     assert purging.list_live_descendants([thread.id]) == {child.id, grandchild.id}
     gone = purge(thread)
-    closed(erasure)
+    close_erasure(erasure)
     assert "Event.names" not in gone
-    row = fresh(thread)
+    row = reload_thread(thread)
     assert row.name == "t-1"
     assert verify(row) is None
     sound(child, grandchild)
     assert [slot.erased for slot in Slot.objects.filter(thread=thread)] == [True] * 3
-    texts = [(s.erased, s.content) for s in list_slots(fresh(grandchild)).items]
+    texts = [(s.erased, s.content) for s in list_slots(reload_thread(grandchild)).items]
     assert texts == [(True, None)] * 3 + [(False, "own words")]
     assert not state_of(child).paging.frames
-    assert entry(child, "a") is None
+    assert find_page_entry(child, "a") is None
 
     for each in (child, grandchild):
-        closed(end(get_thread(agent, each.name)))
+        close_erasure(end(get_thread(agent, each.name)))
         purge(each)
     assert purging.list_live_descendants([thread.id]) == set()
     for each in (thread, child, grandchild):
-        assert fresh(each).name.startswith("~")
+        assert reload_thread(each).name.startswith("~")
         assert not any(rows_of(each).values())
-        assert verify(fresh(each)) is None
+        assert verify(reload_thread(each)) is None
 
 
 def test_purge_goes_on_where_it_was_stopped(agent: Agent) -> None:
-    thread = named(agent)
+    thread = make_labelled_thread(agent)
     end(thread)
-    by, steps = fresh(thread).head_seq, 0
+    by, steps = reload_thread(thread).head_seq, 0
     dice, gone = random.Random(3), Counter[str]()
     while True:
         try:
@@ -133,21 +140,21 @@ def test_purge_goes_on_where_it_was_stopped(agent: Agent) -> None:
                 if dice.random() < 0.4:
                     raise InterruptedError
         except InterruptedError:
-            assert verify(fresh(thread)) is None
+            assert verify(reload_thread(thread)) is None
             continue
         if not done:
             break
         gone.update(done)
         steps += 1
-        assert verify(fresh(thread)) is None
+        assert verify(reload_thread(thread)) is None
     assert steps > 10
     assert gone["Event.names"] == by - 1
 
 
 def test_payload_written_beside_the_fence_is_purged(agent: Agent) -> None:
-    thread = named(agent)
+    thread = make_labelled_thread(agent)
     end(thread)
-    by = fresh(thread).head_seq
+    by = reload_thread(thread).head_seq
     first = next(purging.iter_thread_batches(thread.id, by=by, limit=4))
     assert first == {"Event.payload": 4}
     taken = Event.objects.filter(thread=thread, erased_by=by).order_by("seq")
@@ -178,7 +185,7 @@ def _without_triggers(cursor: Any, thread: Thread, seq: int) -> None:
 
 
 def test_database_admits_no_blanking_that_is_not_an_erasure(agent: Agent) -> None:
-    thread = named(agent)
+    thread = make_labelled_thread(agent)
     rows = Event.objects.filter(thread=thread, seq=1)
     for changes in ({"body": "{}"}, {"erased_by": 5, "type": "x"}, {"page": "p"}):
         with pytest.raises(DatabaseError), transaction.atomic():
@@ -190,16 +197,16 @@ def test_database_admits_no_blanking_that_is_not_an_erasure(agent: Agent) -> Non
 
 
 def test_rebuilding_leaves_an_erased_thread_alone(agent: Agent) -> None:
-    thread = named(agent)
+    thread = make_labelled_thread(agent)
     end(thread)
     purge(thread)
-    before = stored(thread)
-    rebuild(fresh(thread))
-    assert stored(thread) == before
+    before = list_rebuilt_rows(thread)
+    rebuild(reload_thread(thread))
+    assert list_rebuilt_rows(thread) == before
 
 
 def test_subject_rows_are_purged_with_her(agent: Agent) -> None:
-    thread = named(agent)
+    thread = make_labelled_thread(agent)
     DailyUse.objects.update_or_create(
         subject_id=thread.subject_id, key_id=agent.key, day=clock.now().date()
     )
@@ -224,8 +231,8 @@ def test_subject_rows_are_purged_with_her(agent: Agent) -> None:
 def test_verifying_an_erased_thread_names_what_is_wrong(
     agent: Agent, table: Any, changes: dict[str, Any], what: str
 ) -> None:
-    thread = named(agent)
-    closed(end(thread))
+    thread = make_labelled_thread(agent)
+    close_erasure(end(thread))
     purge(thread)
     trigger = "memoryhub_event_update"
     with connection.cursor() as cursor:
@@ -234,25 +241,25 @@ def test_verifying_an_erased_thread_names_what_is_wrong(
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(f"DROP TRIGGER {trigger}{on}")
     table.objects.filter(thread=thread, seq=1).update(**changes)
-    assert verify(fresh(thread)) == Difference(seq=1, what=what)
+    assert verify(reload_thread(thread)) == Difference(seq=1, what=what)
 
 
 @pytest.mark.no_replay
 def test_verifying_names_what_should_be_gone(agent: Agent) -> None:
-    thread = named(agent)
+    thread = make_labelled_thread(agent)
     erasure = end(thread)
-    closed(erasure)
-    head = fresh(thread).head_seq
-    assert verify(fresh(thread)) == Difference(seq=head, what="payload_kept")
+    close_erasure(erasure)
+    head = reload_thread(thread).head_seq
+    assert verify(reload_thread(thread)) == Difference(seq=head, what="payload_kept")
     batches = purging.iter_thread_batches(thread.id, by=head)
     while "Event.payload" in next(batches):
         pass
-    assert verify(fresh(thread)) == Difference(seq=head, what="rows_kept")
+    assert verify(reload_thread(thread)) == Difference(seq=head, what="rows_kept")
     while "Event.names" not in next(batches):
         pass
-    assert verify(fresh(thread)) == Difference(seq=head, what="names_kept")
+    assert verify(reload_thread(thread)) == Difference(seq=head, what="names_kept")
     purge(thread)
-    assert verify(fresh(thread)) is None
+    assert verify(reload_thread(thread)) is None
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -277,10 +284,10 @@ def test_families_are_erased_in_any_order(agent: Agent, seed: int) -> None:
     dice.shuffle(rows)
     while rows:
         gone = rows.pop()
-        erasure = end(fresh(gone))
+        erasure = end(reload_thread(gone))
         purge(gone, limit=50)
-        closed(erasure)
-        assert verify(fresh(gone)) is None
+        close_erasure(erasure)
+        assert verify(reload_thread(gone)) is None
         sound(*rows)
         # One that was erased may fold through no more, and so may they.
         for each in Thread.objects.select_related("subject").filter(status="erased"):

@@ -69,7 +69,7 @@ def test_deleted_row_is_in_no_file_after_a_scrub(agent: Agent, label: str) -> No
 @pytest.mark.django_db(transaction=True)
 def test_reader_of_another_process_is_waited_for(agent: Agent, label: str) -> None:
     make_thread(agent, "another")
-    with readers.held():
+    with readers.hold_snapshot():
         forgotten(agent, label)
         assert scrub.scrub(seconds=SECONDS) == "reader"
         assert in_files(label)
@@ -136,7 +136,7 @@ def test_scrub_removes_samples_of_deleted_rows(agent: Agent, label: str) -> None
 @pytest.mark.django_db(transaction=True)
 def test_scrub_waits_for_readers_that_see_old_rows(agent: Agent, label: str) -> None:
     make_thread(agent, "another")
-    with readers.held():
+    with readers.hold_snapshot():
         forgotten(agent, label)
         assert scrub.scrub(seconds=SECONDS) == "reader"
     assert scrub.scrub(seconds=PATIENCE) == ""

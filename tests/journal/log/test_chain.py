@@ -22,7 +22,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
-from tests.cast.erasings import closed, erasure_of
+from tests.cast.erasings import close_erasure, erasure_of
 from tests.cast.factories import append, get_thread, make_thread
 from tests.oracles.page_acts import make_pages, new_page
 
@@ -106,7 +106,7 @@ def test_sql_can_not_replace_or_empty_the_table(
 ) -> None:
     append(agent, "t-1", "one")
     keep_a_receipt(get_thread(agent))
-    before = stored(table)
+    before = list_stored_rows(table)
     assert before
     for sql in replacements(table):
         with (
@@ -115,24 +115,24 @@ def test_sql_can_not_replace_or_empty_the_table(
             connection.cursor() as cursor,
         ):
             cursor.execute(sql)
-        assert stored(table) == before
+        assert list_stored_rows(table) == before
     if table is not Event:
         # The twin: a row of its own is taken in.
         keep_a_receipt(get_thread(agent))
-        assert len(stored(table)) > len(before)
+        assert len(list_stored_rows(table)) > len(before)
 
 
 def keep_a_receipt(thread: Thread) -> None:
     """Write a receipt and an entry of the audit log."""
     erasure = erasure_of(thread)
-    closed(erasure)
+    close_erasure(erasure)
     Receipt.objects.create(
         project=erasure.project, erasure=erasure, text="{}", issued_at=clock.now()
     )
     audit.append(actor="command", action="verified", project=None)
 
 
-def stored(table: type[Model]) -> list[tuple[str, ...]]:
+def list_stored_rows(table: type[Model]) -> list[tuple[str, ...]]:
     rows = table._default_manager.order_by("pk").values_list()
     return [tuple(map(str, row)) for row in rows]
 

@@ -19,7 +19,6 @@ from tests.oracles.memory_acts import (
     MINUTE,
     NOON,
     add_notes,
-    at,
     delete_key,
     forget_checkpoint,
     lasting,
@@ -29,6 +28,7 @@ from tests.oracles.memory_acts import (
     set_keys,
     set_task,
     take,
+    travel_to,
 )
 from tests.oracles.page_acts import make_pages, new_page
 from tests.services.acts import fork, state_of
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.django_db
 
 def live_in_thread(agent: Agent, thread: str = "t-1") -> None:
     """Make a tree with a joint, branches, automatic checkpoints and working sets."""
-    with at(NOON):
+    with travel_to(NOON):
         append(agent, thread, "hello")
         set_keys(agent, new_key("a"), new_key("b", "v", lasting(MINUTE)), thread=thread)
         take(agent, "root", thread)
@@ -53,7 +53,7 @@ def live_in_thread(agent: Agent, thread: str = "t-1") -> None:
         forget_checkpoint(agent, "root", thread)
         delete_key(agent, "a", thread)
         add_notes(agent, "three", thread=thread)
-    with at(NOON + DAY):
+    with travel_to(NOON + DAY):
         restore(agent, "left", thread=thread)
 
 
@@ -93,7 +93,7 @@ def test_memory_snapshot_equals_the_fold(
 
 
 def lived_on(agent: Agent) -> None:
-    with at(NOON + DAY):
+    with travel_to(NOON + DAY):
         set_key(agent, "e", thread="child")
         restore(agent, "right", ("keys", "frames"), "child")
         take(agent, "own", "child")
@@ -108,7 +108,7 @@ def test_thread_from_a_snapshot_restores_its_checkpoints(
     thread = get_thread(agent)
     held = state_of(thread).memory
     Snapshot.objects.exclude(seq=thread.head_seq).delete()
-    with at(NOON + 2 * DAY):
+    with travel_to(NOON + 2 * DAY):
         targets: list[int | str] = [*sorted(held.names), *held.automatic]
         for target in targets:
             restore(agent, target, ("keys", "task", "notes", "frames"))
@@ -134,7 +134,7 @@ def size(thread: Thread) -> int:
 
 def test_checkpoints_cost_their_differences(agent: Agent) -> None:
     """Fifty checkpoints of a thousand keys, one changed between each, cost as one."""
-    with at(NOON):
+    with travel_to(NOON):
         for start in range(0, 1_000, 200):
             keys = (new_key(f"key-{n:04}") for n in range(start, start + 200))
             set_keys(agent, *keys)

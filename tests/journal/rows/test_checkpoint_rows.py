@@ -21,7 +21,7 @@ from tests.services.acts import fork
 pytestmark = pytest.mark.django_db
 
 
-def rows(thread: Thread) -> dict[Any, Checkpoint]:
+def list_checkpoints(thread: Thread) -> dict[Any, Checkpoint]:
     """Return the checkpoints by name, or by seq where a checkpoint has none."""
     found = Checkpoint.objects.filter(thread=thread).order_by("seq")
     return {row.name or row.seq: row for row in found}
@@ -33,7 +33,7 @@ def test_checkpoint_row_has_time_actor_and_size(agent: Agent) -> None:
     add_notes(agent, "one", "two")
     set_task(agent)
     second = take(agent, "later").events[0]
-    found = rows(get_thread(agent))
+    found = list_checkpoints(get_thread(agent))
     assert [*found] == ["empty-handed", "later"]
     one, other = found.values()
     assert (one.seq, one.at, one.parent) == (first.seq, first.at, None)
@@ -48,7 +48,7 @@ def test_deleted_checkpoint_hands_its_parent_to_its_heir(agent: Agent) -> None:
         take(agent, name)
         set_key(agent, name)
     memory_acts.forget_checkpoint(agent, "b")
-    found = rows(get_thread(agent))
+    found = list_checkpoints(get_thread(agent))
     assert [*found] == ["a", "c"]
     assert (found["c"].parent, found["c"].touched) == (found["a"].seq, 2)
 
@@ -57,7 +57,7 @@ def test_restore_leaves_its_way_back(agent: Agent) -> None:
     take(agent, "here")
     set_key(agent, "a")
     restore(agent, "here")
-    _, own = rows(get_thread(agent)).values()
+    _, own = list_checkpoints(get_thread(agent)).values()
     assert (own.auto, own.name) == (True, None)
 
 
@@ -67,19 +67,22 @@ def test_fork_has_what_it_inherits_and_the_parent_keeps_its_own(agent: Agent) ->
     fork(agent, "t-1", "child")
     take(agent, "own", "child")
     parent, child = get_thread(agent), get_thread(agent, "child")
-    here = rows(child)["here"]
-    assert here.seq <= 0 < rows(child)["own"].seq
+    here = list_checkpoints(child)["here"]
+    assert here.seq <= 0 < list_checkpoints(child)["own"].seq
     assert (here.event_thread, here.event_seq) == (parent.id, taken.seq)
-    assert (here.at, here.by) == (taken.at, rows(parent)["here"].by)
+    assert (here.at, here.by) == (taken.at, list_checkpoints(parent)["here"].by)
     memory_acts.forget_checkpoint(agent, "here", "child")
-    assert ([*rows(parent)], [*rows(child)]) == (["here"], ["own"])
+    assert ([*list_checkpoints(parent)], [*list_checkpoints(child)]) == (
+        ["here"],
+        ["own"],
+    )
 
 
 def test_ended_thread_has_no_checkpoint_rows(agent: Agent) -> None:
     take(agent, "here")
     act(agent, CloseThread())
     act(agent, RetireThread(policy_days=1, idle_days=1))
-    assert not rows(get_thread(agent))
+    assert not list_checkpoints(get_thread(agent))
 
 
 def test_lists_of_now_and_as_of_the_head_are_the_same(

@@ -27,7 +27,7 @@ from tests.cast.factories import get_thread, make_slot, make_thread
 from tests.oracles.memory_acts import restore, take
 from tests.oracles.page_acts import (
     act,
-    entry,
+    find_page_entry,
     forget,
     levels_of,
     make_pages,
@@ -56,7 +56,7 @@ def thread(agent: Agent) -> Thread:
     return get_thread(agent)
 
 
-def mapped(thread: Thread) -> set[str]:
+def list_mapped(thread: Thread) -> set[str]:
     return {*state_of(thread).paging.frames}
 
 
@@ -65,7 +65,7 @@ def empty(agent: Agent, thread: str = "t-1") -> None:
     row = get_thread(agent, thread)
     for page_id in sorted(state_of(row).paging.pins):
         act(agent, UnpinPage(page_id=page_id), thread)
-    for page_id in sorted(mapped(row)):
+    for page_id in sorted(list_mapped(row)):
         act(agent, EvictPage(page_id=page_id), thread)
     for page_id in sorted({*state_of(row).paging.hot}):
         act(agent, EvictPage(page_id=page_id), thread)
@@ -74,7 +74,7 @@ def empty(agent: Agent, thread: str = "t-1") -> None:
     assert not ({*paging.frames} | {*paging.hot} | {*paging.pins})
 
 
-def back(agent: Agent, thread: str = "t-1") -> CheckpointRestored:
+def restore_frames(agent: Agent, thread: str = "t-1") -> CheckpointRestored:
     receipt = restore(agent, "here", ("frames",), thread)
     assert verify(get_thread(agent, thread)) is None
     return restored_event(receipt)
@@ -90,7 +90,7 @@ def test_restore_brings_back_frames_and_pins_when_asked(
     """The rows of a page equal its state before, to the last field."""
     before = state_of(thread).paging
     empty(agent)
-    event = back(agent)
+    event = restore_frames(agent)
     assert (event.left_out, event.refreshed) == ([], [])
     after = state_of(thread).paging
     assert (after.used, after.pins) == (before.used, before.pins)
@@ -103,7 +103,7 @@ def test_restoring_frames_flushes_the_tlb(agent: Agent, thread: Thread) -> None:
     empty(agent)
     act(agent, FaultPage(page_id="a"))
     assert len(state_of(thread).paging.tlb.held) > 0
-    back(agent)
+    restore_frames(agent)
     assert len(state_of(thread).paging.tlb.held) == 0
     # The twin: another part leaves it alone.
     act(agent, EvictPage(page_id="a"))
@@ -120,14 +120,14 @@ def test_gone_updated_and_lowered_pages_come_as_they_are_now(
     act(agent, UpdatePage(page_id="slot-0", payload=b"{}", importance=0.9))
     act(agent, WriteLevels(made=levels_of("c", {3: "o"})))
     empty(agent)
-    event = back(agent)
+    event = restore_frames(agent)
     assert event.left_out == ["a"]
     changed = [each.page_id for each in event.refreshed]
     assert changed == ["b", "c", "slot-0"]
     frames = state_of(thread).paging.frames
     assert {*frames} == {"b", "c", "slot-0"}
     for page_id in changed:
-        assert frames[page_id].entry == entry(thread, page_id)
+        assert frames[page_id].entry == find_page_entry(thread, page_id)
     assert frames["b"].entry.version == 3
     assert state_of(thread).paging.used == sum(f.tokens for f in frames.values())
 
@@ -166,13 +166,13 @@ def test_fork_s_working_set_comes_back_from_an_inherited_checkpoint(
 ) -> None:
     act(agent, new_text("c", "of the parent, later"))
     empty(agent, "child")
-    event = back(agent, "child")
+    event = restore_frames(agent, "child")
     assert event.left_out == ["a"]
     assert [each.page_id for each in event.refreshed] == ["b"]
     frames = state_of(child).paging.frames
     assert {*frames} == {"b", "c", "slot-0"}
     assert {p: f.entry for p, f in frames.items()} == {
-        page_id: entry(child, page_id) for page_id in frames
+        page_id: find_page_entry(child, page_id) for page_id in frames
     }
     assert {*state_of(child).paging.pins} == {"c"}
 
@@ -184,7 +184,7 @@ def test_entries_of_many_are_those_of_each(
     act(agent, WriteLevels(made=levels_of("own", {3: "o"})), "child")
     names = ["a", "b", "c", "own", "slot-0", "slot-1", "never"]
     for row in (thread, child):
-        each = {name: entry(row, name) for name in names}
+        each = {name: find_page_entry(row, name) for name in names}
         held: dict[str, Any] = {n: found for n, found in each.items() if found}
         assert table(row).list_entries(names) == held
     assert {*table(child).list_entries(names)} == {"b", "c", "own", "slot-0"}

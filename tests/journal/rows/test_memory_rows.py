@@ -38,16 +38,15 @@ from tests.oracles.memory_acts import (
     SECOND,
     UNSAID,
     add_notes,
-    at,
     clear,
     delete_key,
     dues,
     forget_checkpoint,
-    held,
     key_rows,
     kinds,
     lasting,
-    names,
+    list_held_seqs,
+    list_names,
     new_key,
     restore,
     retime,
@@ -55,6 +54,7 @@ from tests.oracles.memory_acts import (
     set_keys,
     set_task,
     take,
+    travel_to,
 )
 from tests.oracles.page_acts import act, order
 from tests.services.acts import fork, state_of
@@ -63,11 +63,11 @@ pytestmark = pytest.mark.django_db
 
 
 def sweep(moment: datetime) -> tuple[int, int]:
-    with at(moment):
+    with travel_to(moment):
         return expiry.expire(moment), expiry.erase(moment)
 
 
-def whole(agent: Agent, thread: str = "t-1") -> bool:
+def is_whole(agent: Agent, thread: str = "t-1") -> bool:
     return verify(get_thread(agent, thread)) is None
 
 
@@ -79,7 +79,7 @@ def versions(thread: Thread) -> dict[str, int]:
 
 
 def test_key_row_names_the_place_of_its_value(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_keys(agent, new_key("a", "long", lasting(MINUTE)), new_key("b"))
         retime(agent, "a", DAY)
     thread = get_thread(agent)
@@ -95,7 +95,7 @@ def test_key_row_names_the_place_of_its_value(agent: Agent) -> None:
 
 def test_memory_rows_follow_every_event(agent: Agent) -> None:
     """The table equals the fold after every command."""
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=MINUTE)
         thread = get_thread(agent)
         steps: tuple[Callable[[], OrderReceipt], ...] = (
@@ -115,21 +115,21 @@ def test_memory_rows_follow_every_event(agent: Agent) -> None:
         )
         for step in steps:
             assert step().events
-            assert whole(agent)
-    assert names(thread) == ["a", "b"]
+            assert is_whole(agent)
+    assert list_names(thread) == ["a", "b"]
     for moment in (NOON + MINUTE, NOON + 2 * DAY):
         assert sum(sweep(moment)) > 0
-        assert whole(agent)
-    assert names(thread) == ["b"]
+        assert is_whole(agent)
+    assert list_names(thread) == ["b"]
 
 
 def test_full_thread_sweeps_before_it_sets(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=SECOND)
         act(agent, _limited(max_keys=1))
-    with at(NOON + MINUTE):
+    with travel_to(NOON + MINUTE):
         assert kinds(set_key(agent, "b")) == ["keys.expired", "key.set"]
-    assert names(get_thread(agent)) == ["b"]
+    assert list_names(get_thread(agent)) == ["b"]
 
 
 def _limited(**limits: Any) -> Command:
@@ -140,7 +140,7 @@ def _limited(**limits: Any) -> Command:
 
 
 def test_due_value_row_has_the_latest_expiry_ever_given(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=MINUTE)
         retime(agent, "a", SECOND)
         assert dues(get_thread(agent)) == {2: NOON + MINUTE}
@@ -152,19 +152,19 @@ def test_due_value_row_has_the_latest_expiry_ever_given(agent: Agent) -> None:
 
 def test_erasure_is_judged_again_when_it_is_decided(agent: Agent) -> None:
     """The command erases only values that are due at its own instant."""
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=MINUTE)
         set_key(agent, "b")
         set_task(agent, fields={"description": b'"d"'})
     erase = EraseValues(seqs=(1, 2, 3, 4, 99), grace=DAY)
-    with at(NOON + MINUTE + DAY - SECOND):
+    with travel_to(NOON + MINUTE + DAY - SECOND):
         assert act(agent, erase).events == ()
-    with at(NOON + MINUTE + DAY):
+    with travel_to(NOON + MINUTE + DAY):
         assert act(agent, erase).get_event(ValuesErased).seqs == [2]
 
 
 def test_value_that_was_ever_permanent_is_never_due(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "from the start")
         retime(agent, "from the start", MINUTE)
         set_key(agent, "later", ttl=MINUTE)
@@ -176,7 +176,7 @@ def test_value_that_was_ever_permanent_is_never_due(agent: Agent) -> None:
 
 @pytest.mark.parametrize("gone", ["overwritten", "deleted", "cleared", "replaced"])
 def test_value_that_left_its_key_is_due_as_before(agent: Agent, gone: str) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         take(agent, "empty")
         set_key(agent, "a", ttl=MINUTE)
         thread = get_thread(agent)
@@ -190,17 +190,17 @@ def test_value_that_left_its_key_is_due_as_before(agent: Agent, gone: str) -> No
         steps[gone]()
     assert dues(thread) == {seq: NOON + MINUTE}
     assert sweep(NOON + DAY + MINUTE)[1] == 1
-    assert seq not in held(thread)
+    assert seq not in list_held_seqs(thread)
 
 
 def test_restored_key_has_its_old_deadline_and_its_value_its_own(
     agent: Agent,
 ) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=60 * MINUTE)
         take(agent, "here")
         retime(agent, "a", 2 * DAY)
-    with at(NOON + MINUTE):
+    with travel_to(NOON + MINUTE):
         restore(agent, "here")
     thread = get_thread(agent)
     (row,) = key_rows(thread)
@@ -209,7 +209,7 @@ def test_restored_key_has_its_old_deadline_and_its_value_its_own(
 
 
 def test_key_that_expired_meanwhile_is_not_restored(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_keys(
             agent,
             new_key("short", expiry=lasting(MINUTE)),
@@ -219,17 +219,17 @@ def test_key_that_expired_meanwhile_is_not_restored(agent: Agent) -> None:
         take(agent, "here")
         clear(agent)
     assert sweep(NOON + DAY + MINUTE) == (0, 1)
-    with at(NOON + DAY - SECOND):
+    with travel_to(NOON + DAY - SECOND):
         # Time does not go back in a thread: the sweep has moved its newest event.
         restore(agent, "here")
-    assert names(get_thread(agent)) == ["ever"]
+    assert list_names(get_thread(agent)) == ["ever"]
 
 
 # Forks
 
 
 def test_fork_has_a_row_for_every_key_it_inherits(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=MINUTE)
         set_key(agent, "b")
         fork(agent, "t-1", "child")
@@ -247,11 +247,15 @@ def test_fork_has_a_row_for_every_key_it_inherits(agent: Agent) -> None:
     assert [row["value_seq"] for row in key_rows(grandchild)] == [2]
     assert (dues(parent), dues(child), dues(grandchild)) == ({2: NOON + MINUTE}, {}, {})
     assert sweep(NOON + MINUTE) == (2, 0)
-    assert (names(parent), names(child), names(grandchild)) == (["b"], ["b"], ["b"])
+    assert (list_names(parent), list_names(child), list_names(grandchild)) == (
+        ["b"],
+        ["b"],
+        ["b"],
+    )
 
 
 def test_fork_of_the_past_has_the_keys_of_then(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a")
         set_key(agent, "b")
         clear(agent)
@@ -260,7 +264,7 @@ def test_fork_of_the_past_has_the_keys_of_then(agent: Agent) -> None:
 
 
 def test_fork_restores_what_it_inherits(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=DAY)
         take(agent, "here")
         set_key(agent, "a", "second")
@@ -272,31 +276,31 @@ def test_fork_restores_what_it_inherits(agent: Agent) -> None:
     (row,) = key_rows(child)
     parent = get_thread(agent).id
     assert (row["key"], row["value_thread"], row["value_seq"]) == ("a", parent, 2)
-    assert names(get_thread(agent)) == ["a"]
-    with at(NOON):
+    assert list_names(get_thread(agent)) == ["a"]
+    with travel_to(NOON):
         restore(agent, state_of(child).memory.automatic[0], thread="child")
-    assert names(child) == ["a", "b"]
+    assert list_names(child) == ["a", "b"]
 
 
 def test_fork_keeps_value_it_retimed(agent: Agent) -> None:
     """The ancestor erases its own value; the fork has written its value anew."""
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", "precious", ttl=MINUTE)
         set_key(agent, "b", "lost", ttl=MINUTE)
         fork(agent, "t-1", "child")
         assert kinds(retime(agent, "a", NEVER, "child")) == ["key.set"]
     assert sweep(NOON + DAY + MINUTE) == (3, 2)
-    assert held(get_thread(agent)) == []
+    assert list_held_seqs(get_thread(agent)) == []
     child = get_thread(agent, "child")
-    assert (names(child), held(child)) == (["a"], [2])
+    assert (list_names(child), list_held_seqs(child)) == (["a"], [2])
     # Its own by now, so that the next time moves no value.
-    with at(NOON + 2 * DAY):
+    with travel_to(NOON + 2 * DAY):
         assert kinds(retime(agent, "a", DAY, "child")) == ["key.retimed"]
     assert dues(child) == {}
 
 
 def test_value_that_was_inherited_goes_by_its_own_thread(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=MINUTE)
         fork(agent, "t-1", "child")
         retime(agent, "a", 3 * DAY)
@@ -315,48 +319,48 @@ def batched(agent: Agent, *commands: Command) -> list[OrderReceipt]:
     return outcomes  # type: ignore[return-value]  # none is a refusal
 
 
-def _changed(*changes: SetKey | DeleteKey) -> ChangeKeys:
+def _build_change(*changes: SetKey | DeleteKey) -> ChangeKeys:
     return ChangeKeys(changes=changes)
 
 
 def test_batch_may_set_retime_and_erase_a_value(agent: Agent) -> None:
     """Each decision sees the results of those before it, before any row is written."""
     erase = EraseValues(seqs=(2, 3, 4), grace=timedelta(0))
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "a", ttl=SECOND)
         set_key(agent, "b", ttl=SECOND)
         receipts = batched(
             agent,
-            _changed(new_key("c", expiry=lasting(SECOND))),
+            _build_change(new_key("c", expiry=lasting(SECOND))),
             RetimeKey(key="a", expiry=NEVER),
             RetimeKey(key="b", expiry=lasting(DAY)),
             RetimeKey(key="b", expiry=lasting(MINUTE)),
-            _changed(DeleteKey(key="c")),
+            _build_change(DeleteKey(key="c")),
             erase,
         )
     thread = get_thread(agent)
     assert [kinds(each) for each in receipts][-1] == []
     assert dues(thread) == {3: NOON + DAY, 4: NOON + SECOND}
-    with at(NOON + MINUTE):
+    with travel_to(NOON + MINUTE):
         gone, again = batched(agent, erase, erase)
         assert gone.get_event(ValuesErased).seqs == [4]
         assert again.events == ()
-    assert (dues(thread), held(thread)) == ({3: NOON + DAY}, [2, 3])
-    assert whole(agent)
+    assert (dues(thread), list_held_seqs(thread)) == ({3: NOON + DAY}, [2, 3])
+    assert is_whole(agent)
 
 
 def test_batch_may_make_and_remove_a_key(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         batched(
             agent,
-            _changed(new_key("a", expiry=lasting(DAY)), new_key("b")),
+            _build_change(new_key("a", expiry=lasting(DAY)), new_key("b")),
             TakeCheckpoint(name="here"),
             ClearKeys(),
-            _changed(new_key("b", "second", UNSAID)),
+            _build_change(new_key("b", "second", UNSAID)),
             RestoreCheckpoint(target="here", parts=RESTORED),
-            _changed(DeleteKey(key="b")),
+            _build_change(DeleteKey(key="b")),
         )
     thread = get_thread(agent)
     assert versions(thread) == {"a": 2}
     assert dues(thread) == {2: NOON + DAY}
-    assert whole(agent)
+    assert is_whole(agent)

@@ -31,7 +31,7 @@ from memoryhub.services.access.api_keys import Agent
 from tests.cast.factories import append, get_thread, make_thread
 from tests.oracles.page_acts import (
     act,
-    entry,
+    find_page_entry,
     forget,
     levels_of,
     make_pages,
@@ -44,7 +44,7 @@ from tests.services.acts import state_of
 pytestmark = pytest.mark.django_db
 
 
-def row(page_id: str) -> Page:
+def get_row(page_id: str) -> Page:
     return Page.objects.get(page_id=page_id)
 
 
@@ -78,18 +78,18 @@ def test_page_rows_equal_the_fold(agent: Agent) -> None:
     thread = get_thread(agent)
     held = state_of(thread).paging.tlb.list_oldest_first()
     assert {each.page_id for each in held} == {"a", "b", "slot-0"}
-    assert {each.page_id: entry(thread, each.page_id) for each in held} == {
+    assert {each.page_id: find_page_entry(thread, each.page_id) for each in held} == {
         each.page_id: each for each in held
     }
-    assert entry(thread, "c") is None
+    assert find_page_entry(thread, "c") is None
 
 
 def test_update_keeps_the_place_in_the_table(agent: Agent) -> None:
     make_pages(agent, new_page("a"), new_page("b"))
-    before = row("a").seq
+    before = get_row("a").seq
     act(agent, new_text("a", "another text"))
     act(agent, UpdatePage(page_id="a", payload=b"{}", importance=0.75))
-    after = row("a")
+    after = get_row("a")
     assert (after.seq, after.version, after.importance) == (before, 2, 0.75)
     old = PageLevel.objects.get(page_id="a")
     assert (old.version, old.level, old.seq) == (1, 0, before)
@@ -109,7 +109,7 @@ def test_page_is_made_changed_and_deleted_in_one_batch(agent: Agent) -> None:
     )
     assert [type(each) for each in outcomes[:5]] == [OrderReceipt] * 5
     assert isinstance(outcomes[5], PageErasedError)
-    made, gone = row("a"), row("b")
+    made, gone = get_row("a"), get_row("b")
     assert (made.version, made.deleted_seq, made.seq) == (2, None, 2)
     levels = PageLevel.objects.filter(page_id="a").order_by("version", "level")
     assert [*levels.values_list("version", "level")] == [(1, 0), (1, 1), (2, 2)]

@@ -58,10 +58,10 @@ def test_rows_are_read_as_the_orm_reads_them(
     thread, place = theirs[0][names.index("thread_id")], names.index("seq")
     chosen = [row[place] for row in theirs]
     ours = select.select('"thread_id" = %s AND "seq" IN {}', thread, chosen=chosen)
-    assert [_plain(row) for row in sorted(ours, key=itemgetter(place))] == theirs
+    assert [_to_plain(row) for row in sorted(ours, key=itemgetter(place))] == theirs
 
 
-def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+def _to_plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(bytes(each) if isinstance(each, memoryview) else each for each in row)
 
 

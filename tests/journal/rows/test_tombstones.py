@@ -58,7 +58,7 @@ def bob(agent: Agent) -> Subject:
     return subjects.find_or_create(agent.project, "bob")
 
 
-def _page(agent: Agent, whose: str, text: str) -> object:
+def _make_page(agent: Agent, whose: str, text: str) -> object:
     return factories.make_page(agent, "new", thread=f"{whose}-1", text=text)
 
 
@@ -117,14 +117,14 @@ def _prompt(agent: Agent, whose: str, text: str) -> object:
     return factories.run(write)
 
 
-def _key(agent: Agent, whose: str, text: str) -> object:
+def _set_key(agent: Agent, whose: str, text: str) -> object:
     change = keys.build_setting("address", text, Expiry())
     return factories.run(
         keys.change_keys(agent=agent, thread=f"{whose}-1", changes=(change,))
     )
 
 
-def _keys(agent: Agent, whose: str, text: str) -> object:
+def _set_keys(agent: Agent, whose: str, text: str) -> object:
     changes = (
         keys.build_setting("a", "The first of two values.", Expiry()),
         keys.build_setting("b", {"text": text}, Expiry()),
@@ -170,14 +170,14 @@ def _by_new_thread(agent: Agent, whose: str, text: str) -> object:
 
 
 WAYS: dict[str, Write] = {
-    "a page": _page,
+    "a page": _make_page,
     "pages together": _pages,
     "a page of another shape": _structured,
     "a page in the place of another": _replaced,
     "a page's new content": _amended,
     "the system prompt": _prompt,
-    "a key": _key,
-    "keys together": _keys,
+    "a key": _set_key,
+    "keys together": _set_keys,
     "a note": _note,
     "an operator's edit": _by_operator,
     "a thread's first write": _by_new_thread,
@@ -185,7 +185,7 @@ WAYS: dict[str, Write] = {
 KINDS = ("page", "key", "note")
 
 
-def _counts() -> tuple[int, ...]:
+def _count_rows() -> tuple[int, ...]:
     return Event.objects.count(), Thread.objects.count()
 
 
@@ -197,7 +197,7 @@ def test_erased_value_stays_out(
     """An erased value of any kind is refused; another subject may write it."""
     write = WAYS[way]
     assert graves.bury_values(ann, [(kind, {"text": ERASED})]) == 1
-    before = _counts()
+    before = _count_rows()
     if way == "an operator's edit":
         before = (before[0] + 1, before[1])
     with pytest.raises(ValueErasedError) as caught:
@@ -205,10 +205,10 @@ def test_erased_value_stays_out(
     stone = Tombstone.objects.get()
     detail = {"tombstone": str(stone.id), "erasure": str(stone.erasure_id)}
     assert caught.value.detail == detail
-    assert _counts() == before
+    assert _count_rows() == before
     write(agent, "bob", ERASED)
     write(agent, "ann", NEIGHBOUR)
-    assert _counts()[0] > before[0] + 1
+    assert _count_rows()[0] > before[0] + 1
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -216,9 +216,9 @@ def test_other_subject_may_write_an_erased_value(
     agent: Agent, ann: Subject, bob: Subject, way: str
 ) -> None:
     graves.bury_values(ann, [("page", {"text": ERASED})])
-    before = _counts()
+    before = _count_rows()
     WAYS[way](agent, "bob", ERASED)
-    assert _counts()[0] > before[0]
+    assert _count_rows()[0] > before[0]
 
 
 @pytest.mark.parametrize("scope", ["thread", "before", "record"])
@@ -239,12 +239,12 @@ def test_value_erased_with_a_thread_or_record_stays_out(
     }
     forget(ann, scope, until="rows_erased", **scopes[scope])
     factories.make_thread(agent, "later-1", user_id="ann")
-    for again in (_page, _key, _note):
+    for again in (_make_page, _set_key, _note):
         with pytest.raises(ValueErasedError):
             again(agent, "later", ERASED)
     factories.append(agent, "later-1", NEIGHBOUR, ERASED)
     # A key keeps what is said now, though a message that said it was erased.
-    _key(agent, "later", NEIGHBOUR)
+    _set_key(agent, "later", NEIGHBOUR)
     write(agent, "bob", ERASED)
 
 
@@ -262,15 +262,15 @@ def test_erased_value_stays_out_however_it_is_spelled(
 ) -> None:
     graves.bury_values(ann, [("page", {"text": ERASED})])
     with pytest.raises(ValueErasedError):
-        _page(agent, "ann", SPELLINGS[how])
+        _make_page(agent, "ann", SPELLINGS[how])
     with pytest.raises(ValueErasedError):
-        _key(agent, "ann", SPELLINGS[how])
+        _set_key(agent, "ann", SPELLINGS[how])
 
 
 def test_paraphrase_of_an_erased_value_is_accepted(agent: Agent, ann: Subject) -> None:
     """A digest compares texts, not their meaning; decision 22 says so."""
     graves.bury_values(ann, [("page", {"text": ERASED})])
-    _page(agent, "ann", "The Rue des Lilas in Lyon, at 14, is where Ann lives.")
+    _make_page(agent, "ann", "The Rue des Lilas in Lyon, at 14, is where Ann lives.")
     _note(agent, "ann", f"{ERASED} So she said.")
 
 
@@ -295,7 +295,7 @@ def test_greeting_is_not_blocked_by_tombstones(agent: Agent, ann: Subject) -> No
     buried = [("note", short), ("page", {"text": short}), ("key", "yes")]
     assert graves.bury_values(ann, buried) == 0
     assert graves.bury_values(ann, [("page", {"text": ERASED})]) == 1
-    for way in (_note, _page, _key):
+    for way in (_note, _make_page, _set_key):
         way(agent, "ann", short)
     factories.append(agent, "ann-1", ERASED, {"role": "user", "content": ERASED})
 
@@ -311,7 +311,7 @@ def test_value_of_twenty_characters_gets_a_tombstone(
 
 def test_inherited_value_is_not_written_anew(agent: Agent, ann: Subject) -> None:
     """Retiming a key in a fork would repeat it: its payload is the ancestor's."""
-    _key(agent, "ann", ERASED)
+    _set_key(agent, "ann", ERASED)
     acts.fork(agent, "ann-1", "ann-4")
     graves.bury_values(ann, [("key", ERASED)])
     retiming = RetimeKey(
@@ -361,23 +361,23 @@ def test_importer_skips_erased_values(ann: Subject, bob: Subject) -> None:
         (NoteAdded(bytes=1), None),
     ]
     graves.bury_values(ann, [("page", {"text": ERASED})])
-    assert tombstones.find_erased(graves.opened(ann), contents).keys() == {0, 1, 2}
-    assert tombstones.find_erased(graves.opened(bob), contents) == {}
+    assert tombstones.find_erased(graves.open_keys(ann), contents).keys() == {0, 1, 2}
+    assert tombstones.find_erased(graves.open_keys(bob), contents) == {}
 
 
 def test_tombstone_digest_of_an_event_equals_that_of_its_draft(
     agent: Agent, ann: Subject
 ) -> None:
     """The digest of a stored event is that of its draft."""
-    _page(agent, "ann", ERASED)
+    _make_page(agent, "ann", ERASED)
     thread = factories.get_thread(agent, "ann-1")
     entry = pages.find_current_entry(thread, "new")
     assert entry is not None
     row = Event.objects.get(thread=thread, seq=entry.full.location.seq)
     event = log.to_recorded(row).event
     payload = envelopes.get_payload(thread, entry)
-    (found,) = tombstones.iter_values(graves.opened(ann), event, payload)
-    digest = tombstones.digest_value(graves.opened(ann), {"text": ERASED})
+    (found,) = tombstones.iter_values(graves.open_keys(ann), event, payload)
+    digest = tombstones.digest_value(graves.open_keys(ann), {"text": ERASED})
     assert (found.of, found.digest) == ("page", digest)
 
 

@@ -80,16 +80,16 @@ def _grow(agent: Agent, name: str, chance: random.Random) -> None:
     append(agent, name, *["Go on."] * chance.randint(1, 3))
 
 
-def _page(agent: Agent, name: str, chance: random.Random) -> None:
+def _make_page(agent: Agent, name: str, chance: random.Random) -> None:
     make_page(agent, f"p-{chance.randrange(4)}", thread=name)
 
 
-def _text(agent: Agent, name: str, chance: random.Random) -> None:
+def _change_text(agent: Agent, name: str, chance: random.Random) -> None:
     change = page_acts.new_text(f"p-{chance.randrange(4)}", "Another text.")
     page_acts.act(agent, change, name)
 
 
-def _level(agent: Agent, name: str, chance: random.Random) -> None:
+def _write_levels(agent: Agent, name: str, chance: random.Random) -> None:
     made = page_acts.levels_of(f"p-{chance.randrange(4)}", {1: "Less.", 2: "L."})
     page_acts.act(agent, WriteLevels(made=made), name)
 
@@ -105,7 +105,7 @@ def _strike(agent: Agent, name: str, chance: random.Random) -> None:
     page_acts.act(agent, StrikeSlots(indexes=struck), name)
 
 
-def _turn(agent: Agent, name: str, chance: random.Random) -> None:
+def _take_turn(agent: Agent, name: str, chance: random.Random) -> None:
     page_acts.act(agent, BeginTurn(), name)
     page_acts.act(agent, FaultPage(page_id=f"p-{chance.randrange(4)}", level=0), name)
 
@@ -114,7 +114,7 @@ def _note(agent: Agent, name: str, chance: random.Random) -> None:
     memory_acts.add_notes(agent, "One more.", thread=name)
 
 
-def _key(agent: Agent, name: str, chance: random.Random) -> None:
+def _set_key(agent: Agent, name: str, chance: random.Random) -> None:
     key, ttl = f"k-{chance.randrange(3)}", chance.choice([None, timedelta(days=1)])
     memory_acts.set_key(agent, key, ttl=ttl, thread=name)
 
@@ -143,12 +143,23 @@ def _rebuild(agent: Agent, name: str, chance: random.Random) -> None:
 
 
 ACTS: tuple[Act, ...] = (
-    *(_grow, _grow, _strike, _page, _page, _text, _level, _unpage, _turn, _note),
-    *(_key, _key, _unkey, _clear, _checkpoint, _fork, _rebuild),
+    *(
+        _grow,
+        _grow,
+        _strike,
+        _make_page,
+        _make_page,
+        _change_text,
+        _write_levels,
+        _unpage,
+        _take_turn,
+        _note,
+    ),
+    *(_set_key, _set_key, _unkey, _clear, _checkpoint, _fork, _rebuild),
 )
 
 
-def live(agent: Agent, chance: random.Random, *, acts: int) -> Subject:
+def live_in_threads(agent: Agent, chance: random.Random, *, acts: int) -> Subject:
     """Live a subject's life: acts on any of its threads, some of them refused."""
     make_thread(agent, "ann-1", user_id="ann", labels={"channel": "web"})
     for act in chance.choices(ACTS, k=acts):
@@ -162,7 +173,7 @@ def live(agent: Agent, chance: random.Random, *, acts: int) -> Subject:
 @pytest.mark.parametrize("seed", range(5))
 def test_totals_equal_a_full_count(agent: Agent, seed: int) -> None:
     chance = random.Random(seed)
-    ann = live(agent, chance, acts=40)
+    ann = live_in_threads(agent, chance, acts=40)
     agree(ann)
     names = Thread.objects.filter(subject=ann).order_by("id")
     page_acts.act(agent, RetireThread(policy_days=1, idle_days=2), names[0].name)
@@ -187,10 +198,10 @@ def test_totals_drop_forgotten_records(agent: Agent) -> None:
     """Random lives may lack a kind; this life has each before it is erased."""
     make_thread(agent, "ann-1", user_id="ann")
     # Each chooses the same page.
-    for act in (_page, _level, _text, _grow, _key, _note):
+    for act in (_make_page, _write_levels, _change_text, _grow, _set_key, _note):
         act(agent, "ann-1", random.Random(1))
     fork(agent, "ann-1", "ann-2")
-    _text(agent, "ann-2", random.Random(1))
+    _change_text(agent, "ann-2", random.Random(1))
     ann = subjects.find_or_create(agent.project, "ann")
     before = totals.get(ann.id)
     assert {"pages", "levels:0", "levels:1", "keys", "threads:open"} < {*before}
@@ -209,7 +220,7 @@ def test_totals_drop_forgotten_records(agent: Agent) -> None:
 def test_totals_count_an_import_once_it_is_complete(
     agent: Agent, zeta: Project
 ) -> None:
-    bundled.live(agent)
+    bundled.live_in_threads(agent)
     data = bundled.export(subjects.find_or_create(agent.project, "ann"))
     bundled.take(data, zeta)
     again = subjects.find_or_create(zeta.id, "ann")

@@ -31,7 +31,7 @@ def flush() -> int:
     return rows
 
 
-def figures(project: Project, minutes: int = 60) -> dict[str, int]:
+def get_figures(project: Project, minutes: int = 60) -> dict[str, int]:
     row = ProjectHour.objects.get(project=project, minutes=minutes)
     return {name: getattr(row, name) for name in FIGURES}
 
@@ -44,7 +44,7 @@ def test_project_counts_what_its_threads_do(agent: Agent, acme: Project) -> None
             ask(agent, "restless", f"Once more, {n}?")
         flush()
     after = factories.get_thread(agent, "restless")
-    assert figures(acme) == {
+    assert get_figures(acme) == {
         "events": after.head_seq - thread.head_seq,
         "turns": 2,
         "exchanges": 2,
@@ -57,7 +57,7 @@ def test_project_counts_what_its_threads_do(agent: Agent, acme: Project) -> None
 def test_counters_agree_with_the_thread(agent: Agent, acme: Project) -> None:
     row = make_restless(agent, exchanges=6)
     flush()
-    found = figures(acme)
+    found = get_figures(acme)
     assert found["events"] == row.head_seq
     assert found["turns"] == row.turn_count
     assert found["exchanges"] == row.exchange_count
@@ -69,10 +69,10 @@ def test_counters_agree_with_the_thread(agent: Agent, acme: Project) -> None:
 def test_fork_adds_only_what_is_its_own(agent: Agent, acme: Project) -> None:
     row = make_restless(agent, exchanges=3)
     flush()
-    before = figures(acme)
+    before = get_figures(acme)
     operator_threads.fork(row, actor="operator:x", name="other", seq=row.head_seq)
     flush()
-    after = figures(acme)
+    after = get_figures(acme)
     assert after.pop("events") == before.pop("events") + 1
     assert after == before
 
@@ -172,7 +172,7 @@ def test_activity_counts_survive_a_failed_flush(
             activity.flush()
     assert activity.sum_up().figures["events"] == counted
     flush()
-    assert figures(acme)["events"] == 2
+    assert get_figures(acme)["events"] == 2
     assert activity.sum_up().figures["events"] == counted
 
 

@@ -24,7 +24,7 @@ from memoryhub.services.access.api_keys import Agent
 from tests.cast.factories import append, get_thread
 from tests.oracles.page_acts import (
     act,
-    entry,
+    find_page_entry,
     forget,
     levels_of,
     make_pages,
@@ -50,11 +50,11 @@ def parent(agent: Agent) -> Thread:
 def test_fork_reads_its_pages_as_of_its_seq(agent: Agent, parent: Thread) -> None:
     """The fork has no row of inherited pages; its TLB holds the same entries."""
     child = fork(agent, "t-1", "child")
-    inherited = {name: entry(parent, name) for name in ("a", "b", "slot-0")}
+    inherited = {name: find_page_entry(parent, name) for name in ("a", "b", "slot-0")}
     act(agent, new_text("a", "later"))
     act(agent, DeletePage(page_id="b"))
     act(agent, UpdatePage(page_id="slot-0", payload=b"{}", importance=0.9))
-    assert {name: entry(child, name) for name in inherited} == inherited
+    assert {name: find_page_entry(child, name) for name in inherited} == inherited
     held = state_of(child).paging.tlb.list_oldest_first()
     assert {each.page_id: each for each in held} == inherited
     assert not Page.objects.filter(thread=child).exists()
@@ -64,7 +64,7 @@ def test_fork_of_an_earlier_seq_knows_no_later_version(
     agent: Agent, parent: Thread
 ) -> None:
     child = fork(agent, "t-1", "child", seq=4)
-    a, b = entry(child, "a"), entry(child, "b")
+    a, b = find_page_entry(child, "a"), find_page_entry(child, "b")
     assert a is not None
     assert b is not None
     assert (a.pick_level(3), b.version) == (0, 1)
@@ -72,17 +72,17 @@ def test_fork_of_an_earlier_seq_knows_no_later_version(
 
 def test_fork_changes_do_not_show_in_its_parent(agent: Agent, parent: Thread) -> None:
     names = "a", "b", "slot-0"
-    before = {name: entry(parent, name) for name in names}
+    before = {name: find_page_entry(parent, name) for name in names}
     child = fork(agent, "t-1", "child")
     act(agent, new_text("a", "of the child"), "child")
     act(agent, UpdatePage(page_id="slot-0", payload=b"{}", importance=0.9), "child")
     act(agent, WriteLevels(made=levels_of("b", {2: "b"}, version=2)), "child")
-    assert {name: entry(parent, name) for name in names} == before
+    assert {name: find_page_entry(parent, name) for name in names} == before
     child = get_thread(agent, "child")
     held = {
         each.page_id: each for each in state_of(child).paging.tlb.list_oldest_first()
     }
-    assert {name: entry(child, name) for name in names} == held
+    assert {name: find_page_entry(child, name) for name in names} == held
     assert held["a"].full.location.thread == child.id
     assert held["b"].full.location.thread == parent.id
 
@@ -96,10 +96,10 @@ def test_changed_importance_keeps_inherited_levels(
     held = state_of(get_thread(agent, "child")).paging.tlb.find("a")
     assert held is not None
     assert held.pick_level(3) == 2
-    assert entry(get_thread(agent, "child"), "a") == held
+    assert find_page_entry(get_thread(agent, "child"), "a") == held
     assert not PageLevel.objects.filter(thread=child).exists()
     act(agent, WriteLevels(made=levels_of("a", {3: "o"})), "child")
-    after = entry(get_thread(agent, "child"), "a")
+    after = find_page_entry(get_thread(agent, "child"), "a")
     assert after is not None
     assert [after.require_level(level).location.thread for level in (1, 2, 3)] == [
         parent.id,
@@ -112,9 +112,9 @@ def test_deleting_in_a_fork_only_hides(agent: Agent, parent: Thread) -> None:
     child = fork(agent, "t-1", "child")
     act(agent, new_text("b", "of the child"), "child")
     seq = act(agent, DeletePage(page_id="b"), "child").seq
-    assert entry(get_thread(agent, "child"), "b") is None
+    assert find_page_entry(get_thread(agent, "child"), "b") is None
     assert table(get_thread(agent, "child")).is_deleted("b")
-    assert entry(parent, "b") is not None
+    assert find_page_entry(parent, "b") is not None
     gone = Event.objects.filter(erased_by__isnull=False)
     assert [*gone.values_list("thread", "erased_by")] == [(child.id, seq)]
     with pytest.raises(PageErasedError):
@@ -126,12 +126,12 @@ def test_text_that_the_parent_deletes_is_gone_in_its_forks(
 ) -> None:
     """The forks' page table still names the page: only its text was erased."""
     child = fork(agent, "t-1", "child")
-    found = entry(child, "b")
+    found = find_page_entry(child, "b")
     assert found is not None
     places = [found.full.location]
     assert [*open_texts(child, places)] == places
     act(agent, DeletePage(page_id="b"))
-    assert entry(child, "b") == found
+    assert find_page_entry(child, "b") == found
     assert open_texts(child, places) == {}
 
 
@@ -141,13 +141,13 @@ def test_forks_of_forks_read_each_ancestor_as_of_its_fork(
     fork(agent, "t-1", "child")
     act(agent, new_text("a", "of the child"), "child")
     grandchild = fork(agent, "child", "grandchild")
-    found = entry(grandchild, "a")
+    found = find_page_entry(grandchild, "a")
     act(agent, new_text("a", "later"), "child")
     act(agent, new_text("a", "latest"))
     assert found is not None
     assert found.version == 2
     assert found.full.location.thread == get_thread(agent, "child").id
-    assert entry(grandchild, "a") == found
+    assert find_page_entry(grandchild, "a") == found
 
 
 @pytest.mark.parametrize("size", [2, 40])
@@ -169,7 +169,7 @@ def test_unknown_page_is_no_page_in_a_fork_either(
     agent: Agent, parent: Thread, name: str
 ) -> None:
     child = fork(agent, "t-1", "child")
-    assert entry(child, name) is None
+    assert find_page_entry(child, name) is None
     assert not table(child).is_deleted(name)
 
 

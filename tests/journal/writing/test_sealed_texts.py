@@ -34,7 +34,7 @@ TEXT = "ann.smith1987@example.com"
 Write = Callable[[Agent, Any], object]
 
 
-def task(field: TaskField, agent: Agent, value: Any) -> object:
+def set_task(field: TaskField, agent: Agent, value: Any) -> object:
     fields = {field: strict_json.dump_stored(value)}
     return act(agent, SetTask(fields=fields), "ann-1")
 
@@ -54,7 +54,7 @@ def hint(agent: Agent, value: Any) -> object:
     return factories.run(amended)
 
 
-def page(agent: Agent, value: Any, **fields: Any) -> object:
+def make_page(agent: Agent, value: Any, **fields: Any) -> object:
     return factories.make_page(agent, f"p-{uuid4()}", thread="ann-1", **fields)
 
 
@@ -76,8 +76,8 @@ def fault(agent: Agent, value: Any) -> object:
 #: Ways to write a text, or any JSON that holds one, by the event that seals it.
 TEXTS: dict[str, dict[str, Write]] = {
     "page.created": {
-        "hint": lambda agent, value: page(agent, value, hint=value),
-        "content": lambda agent, value: page(agent, value, text=value),
+        "hint": lambda agent, value: make_page(agent, value, hint=value),
+        "content": lambda agent, value: make_page(agent, value, text=value),
     },
     "page.updated": {"hint": hint},
     "fault.refused": {"page": fault},
@@ -85,8 +85,8 @@ TEXTS: dict[str, dict[str, Write]] = {
 }
 VALUES: dict[str, dict[str, Write]] = {
     "page.created": {
-        "meta": lambda agent, value: page(agent, value, meta={"about": value}),
-        "data": lambda agent, value: page(
+        "meta": lambda agent, value: make_page(agent, value, meta={"about": value}),
+        "data": lambda agent, value: make_page(
             agent, value, modality="structured", content={"data": value}
         ),
     },
@@ -94,8 +94,8 @@ VALUES: dict[str, dict[str, Write]] = {
         "value": lambda agent, value: acts.set_key(agent, "k", value, thread="ann-1")
     },
     "task.set": {
-        "description": partial(task, "description"),
-        "data": partial(task, "data"),
+        "description": partial(set_task, "description"),
+        "data": partial(set_task, "data"),
     },
     "task.updated": {
         "description": partial(new_task, "description"),
@@ -136,7 +136,7 @@ def test_sealed_text_events_are_all_covered() -> None:
     assert tried == {*tombstones.TYPES}
 
 
-def newest(thread: Thread) -> int:
+def get_newest_seq(thread: Thread) -> int:
     """Return the seq of the newest sealed event."""
     sealed = Event.objects.filter(thread=thread, payload__isnull=False)
     return sealed.filter(type__in=tombstones.TYPES).latest("seq").seq
@@ -148,7 +148,7 @@ def test_erased_text_is_refused_in_every_event(
 ) -> None:
     WAYS[way](agent, TEXT)
     thread = factories.get_thread(agent, "ann-1")
-    seq = newest(thread)
+    seq = get_newest_seq(thread)
     forget(ann, "record", until="rows_erased", thread=thread, seq=seq)
     for again, write in WAYS.items():
         head = factories.get_thread(agent, "ann-1").head_seq
@@ -181,7 +181,9 @@ def test_each_text_of_an_erased_value_stays_out(
     value = {**schema, "a": [{name: TEXT}], "b": "short"}
     DEEP[way](agent, value)
     thread = factories.get_thread(agent, "ann-1")
-    forget(ann, "record", until="rows_erased", thread=thread, seq=newest(thread))
+    forget(
+        ann, "record", until="rows_erased", thread=thread, seq=get_newest_seq(thread)
+    )
     for text in (TEXT, value, {"deep": [value]}):
         with pytest.raises(ValueErasedError):
             acts.set_key(agent, "other", text, thread="ann-1")
@@ -208,5 +210,7 @@ def test_message_and_its_levels_may_repeat_an_erased_text(
 ) -> None:
     acts.add_notes(agent, TEXT, thread="ann-1")
     thread = factories.get_thread(agent, "ann-1")
-    forget(ann, "record", until="rows_erased", thread=thread, seq=newest(thread))
+    forget(
+        ann, "record", until="rows_erased", thread=thread, seq=get_newest_seq(thread)
+    )
     factories.append(agent, "ann-1", TEXT, {"mail": TEXT})

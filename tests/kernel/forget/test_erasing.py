@@ -41,7 +41,15 @@ from memoryhub.kernel.state.working_memory import Contents, Resident
 from memoryhub.kernel.threads.threads import inherit_state
 from tests.kernel.paged import thirds
 from tests.kernel.remembered import delete, note, put, restore, setting, take
-from tests.oracles.paging import LOOSE, Bench, make, page, places, rewrite, slot
+from tests.oracles.paging import (
+    LOOSE,
+    Bench,
+    build_page,
+    build_slot,
+    list_places,
+    make,
+    rewrite,
+)
 
 ERASURE = UUID(int=77)
 Place = tuple[UUID, int]
@@ -80,7 +88,7 @@ def leads_to(state: ThreadState) -> set[Place]:
     for resident in residents_of(state):
         entries += [frame.entry for frame in resident.frames.values()]
         entries += [hot.entry for hot in resident.hot.values()]
-    return found | {each[:2] for entry in entries for each in places(entry)}
+    return found | {each[:2] for entry in entries for each in list_places(entry)}
 
 
 # The remaining records, computed again
@@ -183,10 +191,13 @@ def _new_page(bench: Bench, dice: random.Random) -> None:
     of = (_any(bench, dice),) if bench.rows.live and dice.random() < 0.4 else None
     size, hinted = dice.choice([40, 120, 500]), dice.random() < 0.4
     name = f"p-{bench.state.seq}"
-    make(bench, page(name, size, provenance=of, hinted=hinted, map=dice.random() < 0.7))
+    make(
+        bench,
+        build_page(name, size, provenance=of, hinted=hinted, map=dice.random() < 0.7),
+    )
 
 
-def _task(bench: Bench, dice: random.Random) -> None:
+def _set_task(bench: Bench, dice: random.Random) -> None:
     fields: Any = {"description": b'"d"'} if dice.random() < 0.6 else {"data": b"{}"}
     held = TASK.get_current(bench.state) and dice.random() < 0.5
     bench.do(UpdateTask(fields=fields) if held else SetTask(fields=fields))
@@ -198,7 +209,7 @@ def _return(bench: Bench, dice: random.Random) -> None:
 
 
 ACTS: list[tuple[int, Callable[[Bench, random.Random], Any]]] = [
-    (20, lambda b, d: b.do(AppendSlots(slots=(slot(d.choice([20, 90, 300])),)))),
+    (20, lambda b, d: b.do(AppendSlots(slots=(build_slot(d.choice([20, 90, 300])),)))),
     (14, _new_page),
     (8, _compress),
     (5, lambda b, d: b.do(rewrite(_any(b, d), d.choice([50, 200])))),
@@ -211,13 +222,13 @@ ACTS: list[tuple[int, Callable[[Bench, random.Random], Any]]] = [
     (3, lambda b, d: delete(b, f"k-{d.randrange(8)}")),
     (3, lambda b, d: b.do(RetimeKey(key=f"k-{d.randrange(8)}", expiry=Expiry()))),
     (8, lambda b, d: note(b, d.randrange(1, 30))),
-    (6, _task),
+    (6, _set_task),
     (6, lambda b, d: take(b, f"c-{b.state.seq}" if d.random() < 0.5 else None)),
     (3, _return),
 ]
 
 
-def live(bench: Bench, dice: random.Random, steps: int) -> None:
+def live_steps(bench: Bench, dice: random.Random, steps: int) -> None:
     weights = [weight for weight, _ in ACTS]
     for _, act in dice.choices(ACTS, weights, k=steps):
         try:
@@ -240,11 +251,11 @@ def some_ranges(bench: Bench, dice: random.Random) -> tuple[Range, ...]:
 def test_erasure_removes_from_state_only_the_erased_records(seed: int) -> None:
     dice = random.Random(seed)
     bench, erased = Bench(thread=10, max_notes=20, **LOOSE), set[Place]()
-    live(bench, dice, 60)
+    live_steps(bench, dice, 60)
     for n in range(4):
         if n == 1 and seed % 2:
             bench = bench.fork(thread=11, **LOOSE)
-        live(bench, dice, 25)
+        live_steps(bench, dice, 25)
         ranges = some_ranges(bench, dice)
         gone = {(home, seq) for home, a, b in ranges for seq in range(a, b + 1)}
         before, left = bench.state, dict(bench.rows.live)
@@ -258,7 +269,7 @@ def test_erasure_removes_from_state_only_the_erased_records(seed: int) -> None:
             assert not gone & (leads_to(before) | bench.rows.payloads)
         assert not bench.do(command)
         erased |= gone
-        live(bench, dice, 15)
+        live_steps(bench, dice, 15)
         assert not leads_to(bench.state) & erased
         assert leads_to(bench.state)
         assert state_json.to_json(bench.refolded()) == state_json.to_json(bench.state)
@@ -268,7 +279,7 @@ def test_erasure_removes_from_state_only_the_erased_records(seed: int) -> None:
 
 def test_page_is_erased_with_its_current_text_not_with_an_older_one() -> None:
     bench = Bench(thread=10, **LOOSE)
-    make(bench, page("a", 50), page("b", 50))
+    make(bench, build_page("a", 50), build_page("b", 50))
     (updated,) = bench.do(rewrite("a", 60))
     at = bench.state.seq
     event = erase(bench, (2, 2))
@@ -283,7 +294,7 @@ def test_page_is_erased_with_its_current_text_not_with_an_older_one() -> None:
 
 def test_frame_leaves_an_erased_level() -> None:
     bench = Bench(thread=10, **LOOSE)
-    make(bench, page("a", 300), page("b", 300))
+    make(bench, build_page("a", 300), build_page("b", 300))
     for name in ("a", "b"):
         bench.do(WriteLevels(made=thirds(name, 1, 300)))
         bench.do(EvictPage(page_id=name))
@@ -314,9 +325,9 @@ def test_copied_inherited_value_names_its_source() -> None:
 
 def test_derived_page_names_the_seq_of_each_source_text() -> None:
     bench = Bench(thread=10, **LOOSE)
-    make(bench, page("a", 50))
+    make(bench, build_page("a", 50))
     bench.do(rewrite("a", 60))
-    *_, made_of = make(bench, page("b", 50, provenance=("a",)))
+    *_, made_of = make(bench, build_page("b", 50, provenance=("a",)))
     assert [each.seq for each in made_of.sources] == [3]
     # A new text of a page that is made of others is made of them too.
     *_, again = bench.do(rewrite("b", 70))
@@ -327,7 +338,7 @@ def test_fork_drops_records_that_its_parent_erased_since() -> None:
     bench = Bench(thread=10, **LOOSE)
     put(bench, "k", "v")
     put(bench, "kept", "w")
-    make(bench, page("a", 50), page("b", 50))
+    make(bench, build_page("a", 50), build_page("b", 50))
     then, rows = bench.state, dict(bench.rows.live)
     event = erase(bench, (2, 2), (4, 4))
     child = Bench.__new__(Bench)
@@ -348,7 +359,7 @@ def test_fork_drops_records_that_its_parent_erased_since() -> None:
 
 def test_erased_thread_keeps_its_counts_and_takes_no_command() -> None:
     bench = Bench(thread=10, **LOOSE)
-    bench.do(AppendSlots(slots=(slot(20), slot(30))))
+    bench.do(AppendSlots(slots=(build_slot(20), build_slot(30))))
     put(bench, "k")
     take(bench, "c")
     bench.do(CloseThread())
@@ -361,13 +372,16 @@ def test_erased_thread_keeps_its_counts_and_takes_no_command() -> None:
     assert not leads_to(after)
     assert not after.types
     assert after.paging.settings.usable == 3_600
-    for command in (EraseThread(erasure=ERASURE, reason="test"), *_records(bench)):
+    for command in (
+        EraseThread(erasure=ERASURE, reason="test"),
+        *_build_erasures(bench),
+    ):
         assert bench.do(command) == []
     with pytest.raises(ThreadErasedError):
         bench.do(ChangeKeys(changes=(setting("k"),)))
 
 
-def _records(bench: Bench) -> tuple[EraseRecords, ...]:
+def _build_erasures(bench: Bench) -> tuple[EraseRecords, ...]:
     ranges = ((bench.state.id, 1, 5),)
     return (EraseRecords(erasure=ERASURE, reason="test", ranges=ranges),)
 

@@ -25,14 +25,16 @@ REPLY = {"role": "assistant", "content": "hi"}
 CANARY = "mia.li3818"
 
 
-def chunks(raw: bytes, step: int = 65_536) -> Iterator[bytes]:
+def iter_chunks(raw: bytes, step: int = 65_536) -> Iterator[bytes]:
     return (raw[start : start + step] for start in range(0, len(raw), step))
 
 
 def read(
     raw: bytes, name: str = "auto", options: ImportOptions = OPTIONS, step: int = 65_536
 ) -> list[Item]:
-    return list(formats.read(chunks(raw, step), options=options, format_name=name)[1])
+    return list(
+        formats.read(iter_chunks(raw, step), options=options, format_name=name)[1]
+    )
 
 
 def run(task: Any = 0, trial: Any = 0, **more: Any) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def dump(*runs: Any, indent: int | None = None) -> bytes:
     return json.dumps(runs, ensure_ascii=False, indent=indent).encode()
 
 
-def lines(*messages: Any) -> bytes:
+def dump_lines(*messages: Any) -> bytes:
     return b"".join(json.dumps(each).encode() + b"\n" for each in messages)
 
 
@@ -62,7 +64,7 @@ def read_bad(raw: bytes, name: str = "runs") -> BadRecord:
 
 
 def read_lines(*messages: Any, options: ImportOptions = OPTIONS) -> list[ImportedLine]:
-    found = read(lines(*messages), "chat", options)
+    found = read(dump_lines(*messages), "chat", options)
     assert all(isinstance(line, ImportedLine) for line in found), found
     return [line for line in found if isinstance(line, ImportedLine)]
 
@@ -268,7 +270,7 @@ def test_operator_s_thread_is_for_lines_without_one() -> None:
     ],
 )
 def test_bad_line_is_reported_with_its_place(line: str, code: str) -> None:
-    before, after = lines(HELLO), lines(REPLY)
+    before, after = dump_lines(HELLO), dump_lines(REPLY)
     bad = read_bad(before + b"\n" + line.encode() + b"\n" + after, "chat")
     assert (bad.code, bad.run, bad.message, bad.final) == (code, None, 1, False)
     assert bad.place.line == 3
@@ -280,7 +282,7 @@ def test_bad_call_leaves_no_result_behind() -> None:
     call = {"id": "c1", "function": {"name": "find", "arguments": "{}"}}
     bad = {"role": "assistant", "tool_calls": [call], "at": "noon"}
     result = {"role": "tool", "tool_call_id": "c1", "content": "12:10"}
-    first, second, last = read(lines(bad, result, REPLY), "chat")
+    first, second, last = read(dump_lines(bad, result, REPLY), "chat")
     assert isinstance(first, BadRecord)
     assert isinstance(second, BadRecord)
     assert (first.code, second.code) == ("time", "unknown_call")
@@ -288,20 +290,20 @@ def test_bad_call_leaves_no_result_behind() -> None:
 
 
 def test_last_line_that_is_cut_off_is_truncated() -> None:
-    raw = lines(HELLO, REPLY)[:-9]
+    raw = dump_lines(HELLO, REPLY)[:-9]
     bad = read_bad(raw, "chat")
     assert (bad.code, bad.message) == ("truncated", 1)
     assert bad.place == TextPosition(line=2, offset=len(raw))
 
 
 def test_last_line_needs_no_line_break() -> None:
-    found = read(lines(HELLO, REPLY)[:-1])
+    found = read(dump_lines(HELLO, REPLY)[:-1])
     assert [type(each) for each in found] == [ImportedLine, ImportedLine]
 
 
 def test_line_of_another_subject_does_not_enter_the_thread() -> None:
     first, bad, third = read(
-        lines({**HELLO, "user_id": "ann"}, {**HELLO, "user_id": "bob"}, REPLY)
+        dump_lines({**HELLO, "user_id": "ann"}, {**HELLO, "user_id": "bob"}, REPLY)
     )
     assert isinstance(bad, BadRecord)
     assert bad.code == "subject_conflict"
@@ -311,7 +313,7 @@ def test_line_of_another_subject_does_not_enter_the_thread() -> None:
 
 
 def test_anonymous_thread_takes_no_line_of_a_subject() -> None:
-    _, bad = read(lines(HELLO, {**HELLO, "user_id": "bob"}))
+    _, bad = read(dump_lines(HELLO, {**HELLO, "user_id": "bob"}))
     assert isinstance(bad, BadRecord)
     assert bad.code == "subject_conflict"
 
@@ -325,14 +327,14 @@ def test_anonymous_thread_takes_no_line_of_a_subject() -> None:
         (dump(run()), "runs"),
         (b"\xef\xbb\xbf\n\n " + dump(run()), "runs"),
         (b"[]", "runs"),
-        (lines(HELLO), "chat"),
+        (dump_lines(HELLO), "chat"),
         (dump(run()).replace(b'"hi"', b"NaN"), "runs"),
         (b"[{", "runs"),
         (b"{", "chat"),
     ],
 )
 def test_first_record_tells_the_format(raw: bytes, name: str) -> None:
-    assert formats.read(chunks(raw, 2), options=OPTIONS)[0] == name
+    assert formats.read(iter_chunks(raw, 2), options=OPTIONS)[0] == name
 
 
 @pytest.mark.parametrize(
@@ -346,9 +348,9 @@ def test_first_record_tells_the_format(raw: bytes, name: str) -> None:
         dump(HELLO),
         json.dumps(HELLO, indent=2).encode(),
         b"[1]",
-        lines(run()),
-        lines({"role": None, "inputs": {}}),
-        lines({"type": "summary"}),
+        dump_lines(run()),
+        dump_lines({"role": None, "inputs": {}}),
+        dump_lines({"type": "summary"}),
         dump(run()).decode().encode("utf-16"),
     ],
 )
@@ -387,7 +389,7 @@ def test_format_reader_reads_no_further_than_needed() -> None:
 
 def test_sample_maps_as_counted() -> None:
     options = ImportOptions(source=sample.NAME)
-    raw = sample.path().read_bytes()
+    raw = sample.require_path().read_bytes()
     found = [
         each for each in read(raw, options=options) if isinstance(each, ImportedRun)
     ]

@@ -31,20 +31,20 @@ VALUES = st.recursive(
 STEPS = st.integers(1, 9)
 
 
-def chunks(raw: bytes, step: int = 65_536) -> Iterator[bytes]:
+def iter_chunks(raw: bytes, step: int = 65_536) -> Iterator[bytes]:
     return (raw[start : start + step] for start in range(0, len(raw), step))
 
 
-def cut(
+def list_cut_records(
     raw: bytes, *, step: int = 65_536, max_bytes: int = 1_000
 ) -> list[FileRecord | BadRecord]:
-    return list(cut_array(chunks(raw, step), max_bytes=max_bytes))
+    return list(cut_array(iter_chunks(raw, step), max_bytes=max_bytes))
 
 
 def cut_text(
     raw: bytes, *, step: int = 65_536, max_bytes: int = 99
 ) -> list[FileRecord | BadRecord]:
-    return list(cut_lines(chunks(raw, step), max_bytes=max_bytes))
+    return list(cut_lines(iter_chunks(raw, step), max_bytes=max_bytes))
 
 
 def list_bad(found: list[FileRecord | BadRecord]) -> list[tuple[str, int, int]]:
@@ -66,7 +66,7 @@ def test_array_elements_round_trip(
     elements: list[Any], step: int, indent: int | None
 ) -> None:
     raw = json.dumps(elements, ensure_ascii=False, indent=indent).encode()
-    found = cut(raw, step=step)
+    found = list_cut_records(raw, step=step)
     assert read_values(found) == elements
     for record in found:
         assert isinstance(record, FileRecord)
@@ -90,7 +90,7 @@ def test_lines_round_trip(lines: list[Any], step: int) -> None:
 @given(st.text(st.sampled_from('[]{}",:\\ a1\n'), max_size=24), STEPS)
 def test_record_cutter_is_independent_of_read_boundaries(text: str, step: int) -> None:
     raw = b"[" + text.encode()
-    assert cut(raw, step=step) == cut(raw)
+    assert list_cut_records(raw, step=step) == list_cut_records(raw)
 
 
 @given(st.text(st.sampled_from('[]{}",:\\ a1\n'), max_size=24))
@@ -100,12 +100,12 @@ def test_json_array_is_cut_into_all_its_values(text: str) -> None:
         expected = json.loads(raw)
     except ValueError:
         return
-    assert read_values(cut(raw)) == expected
+    assert read_values(list_cut_records(raw)) == expected
 
 
 @pytest.mark.parametrize("raw", [b"[]", b" [ ]\n", BOM + b"[\n]"])
 def test_empty_array_has_no_elements(raw: bytes) -> None:
-    assert cut(raw) == []
+    assert list_cut_records(raw) == []
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_empty_array_has_no_elements(raw: bytes) -> None:
 def test_broken_array_ends_where_it_breaks(
     raw: bytes, code: str, line: int, offset: int, step: int
 ) -> None:
-    found = cut(raw, step=step)
+    found = list_cut_records(raw, step=step)
     assert list_bad(found) == [(code, line, offset)]
     last = found[-1]
     assert isinstance(last, BadRecord)
@@ -147,7 +147,7 @@ def test_broken_array_ends_where_it_breaks(
 @pytest.mark.parametrize("step", [1, 7, 1_000])
 def test_element_over_the_limit_is_skipped(large: bytes, step: int) -> None:
     raw = b'[{"a":1},\n' + large + b',{"b":2}]'
-    first, bad, last = cut(raw, step=step, max_bytes=100)
+    first, bad, last = list_cut_records(raw, step=step, max_bytes=100)
     assert bad == BadRecord(
         code="body_too_large",
         place=TextPosition(line=2, offset=10),
@@ -178,9 +178,9 @@ def test_line_over_the_limit_is_skipped(step: int) -> None:
 
 def test_limit_is_the_last_length_that_is_kept() -> None:
     element = b'"' + b"a" * 98 + b'"'
-    assert len(cut(b"[" + element + b"]", max_bytes=100)) == 1
-    assert not list_bad(cut(b"[" + element + b"]", max_bytes=100))
-    assert list_bad(cut(b"[" + element + b"]", max_bytes=99))
+    assert len(list_cut_records(b"[" + element + b"]", max_bytes=100)) == 1
+    assert not list_bad(list_cut_records(b"[" + element + b"]", max_bytes=100))
+    assert list_bad(list_cut_records(b"[" + element + b"]", max_bytes=99))
 
 
 @pytest.mark.parametrize(

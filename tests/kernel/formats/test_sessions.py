@@ -29,11 +29,11 @@ def read(text: str, source: str = "acme") -> tuple[str, list[Item]]:
     return name, list(items)
 
 
-def lines(*values: Any) -> str:
+def dump_lines(*values: Any) -> str:
     return "".join(json.dumps(each) + "\n" for each in values)
 
 
-def messages(found: list[Item]) -> list[ImportedMessage]:
+def list_messages(found: list[Item]) -> list[ImportedMessage]:
     assert not any(isinstance(each, BadRecord) for each in found), found
     of_runs = [
         m for each in found if isinstance(each, ImportedRun) for m in each.messages
@@ -61,7 +61,7 @@ def test_line_for_fine_tuning_is_a_thread(indent: int | None) -> None:
 
 def test_bad_message_of_a_line_is_told_by_its_place() -> None:
     good, bad = {"messages": [ASKED]}, {"messages": [ASKED, {"role": "critic"}]}
-    _, found = read(lines(good, bad, {"messages": []}, {"messages": 7}, good))
+    _, found = read(dump_lines(good, bad, {"messages": []}, {"messages": 7}, good))
     codes = [(each.code, each.message) for each in found if isinstance(each, BadRecord)]
     assert codes == [("role", 1), ("value", None), ("missing", None)]
     assert isinstance(found[-1], ImportedRun)
@@ -75,7 +75,7 @@ def node(name: str, parent: str | None, role: str, content: Any, **more: Any) ->
     return {"id": name, "parent": parent, "children": [], "message": message}
 
 
-def text(*parts: Any) -> dict[str, Any]:
+def build_text(*parts: Any) -> dict[str, Any]:
     return {"content_type": "multimodal_text", "parts": [*parts]}
 
 
@@ -97,14 +97,20 @@ def test_chatgpt_export_is_read_along_its_current_branch() -> None:
     python = {"role": "tool", "name": "python"}
     name, (run,) = read(
         conversation(
-            node("s", "root", "system", text("")),
-            node("a", "s", "user", text("When?", picture), create_time=1714564800.25),
-            node("old", "a", "assistant", text("Never.")),
+            node("s", "root", "system", build_text("")),
+            node(
+                "a",
+                "s",
+                "user",
+                build_text("When?", picture),
+                create_time=1714564800.25,
+            ),
+            node("old", "a", "assistant", build_text("Never.")),
             node("t", "a", "assistant", {"content_type": "thoughts", "thoughts": []}),
             node("b", "t", "assistant", call, recipient="python"),
             node("c", "b", "tool", output, author=python),
-            node("d", "c", "assistant", text("At nine."), recipient="all"),
-            node("late", "a", "assistant", text("No idea.")),
+            node("d", "c", "assistant", build_text("At nine."), recipient="all"),
+            node("late", "a", "assistant", build_text("No idea.")),
             current_node="d",
             conversation_id="tides-1",
         )
@@ -122,9 +128,12 @@ def test_chatgpt_export_is_read_along_its_current_branch() -> None:
 
 
 def test_chatgpt_export_without_current_node_follows_its_newest_leaf() -> None:
-    nodes = node("a", "root", "user", text("When?")), node("b", "a", "user", text("?"))
+    nodes = (
+        node("a", "root", "user", build_text("When?")),
+        node("b", "a", "user", build_text("?")),
+    )
     _, found = read(conversation(*nodes))
-    assert [each.content["content"] for each in messages(found)] == ["When?", "?"]
+    assert [each.content["content"] for each in list_messages(found)] == ["When?", "?"]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +216,7 @@ def test_claude_s_current_branch_is_read(leaf: dict[str, str]) -> None:
         for name, parent in [("a", "0"), ("b", "a"), ("late", "a"), ("c", "late")]
     ]
     _, found = read(exported(*sent, **leaf))
-    said = [each.content["content"] for each in messages(found)]
+    said = [each.content["content"] for each in list_messages(found)]
     assert said == (["a", "b"] if leaf else ["a", "late", "c"])
 
 
@@ -217,7 +226,7 @@ def test_claude_s_cyclic_messages_are_read_once() -> None:
         for name, parent in [("a", "b"), ("b", "a")]
     ]
     _, found = read(exported(*circle))
-    assert [each.content["content"] for each in messages(found)] == ["a", "b"]
+    assert [each.content["content"] for each in list_messages(found)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -234,7 +243,7 @@ def test_claude_s_malformed_conversation_is_reported_as_bad(
 # Claude Code
 
 
-def noted(kind: str, message: Any = None, **more: Any) -> dict[str, Any]:
+def build_line(kind: str, message: Any = None, **more: Any) -> dict[str, Any]:
     return {
         "type": kind,
         "message": message,
@@ -259,55 +268,60 @@ def test_session_of_claude_code_is_its_messages() -> None:
         answer({"type": "text", "text": "One file."}, "msg_2"),
     ]
     name, found = read(
-        lines(
+        dump_lines(
             {"type": "summary", "summary": "Files", "leafUuid": "x"},
-            *(noted(each["role"], each) for each in sent),
-            noted("system", content="hook"),
-            noted("user", ASKED, **inner),
+            *(build_line(each["role"], each) for each in sent),
+            build_line("system", content="hook"),
+            build_line("user", ASKED, **inner),
         )
     )
     assert name == "claude-code"
-    assert [each.content for each in messages(found)] == [*sent, ASKED]
-    assert [route(each) for each in messages(found)][:5] == [
+    assert [each.content for each in list_messages(found)] == [*sent, ASKED]
+    assert [route(each) for each in list_messages(found)][:5] == [
         "user>assistant", "assistant>user*", "assistant>tool:Bash",
         "tool:Bash>assistant", "assistant>user*",
     ]  # fmt: skip
     names = [each.thread.name for each in found if isinstance(each, ImportedLine)]
     assert names == ["acme:s-1"] * 5 + ["sidechain:acme:s-1:a7"]
-    _, found = read(lines(noted("user", ASKED)), source="s-1")
+    _, found = read(dump_lines(build_line("user", ASKED)), source="s-1")
     assert [each.thread.name for each in found if isinstance(each, ImportedLine)] == [
         "s-1"
     ]
 
 
 def test_repeated_line_of_claude_code_comes_once() -> None:
-    asked, said = noted("user", ASKED, uuid="u1"), noted("assistant", SAID, uuid="u2")
-    _, found = read(lines(asked, said, asked, said, noted("user", ASKED, uuid="u3")))
-    assert [each.content for each in messages(found)] == [ASKED, SAID, ASKED]
+    asked, said = (
+        build_line("user", ASKED, uuid="u1"),
+        build_line("assistant", SAID, uuid="u2"),
+    )
+    _, found = read(
+        dump_lines(asked, said, asked, said, build_line("user", ASKED, uuid="u3"))
+    )
+    assert [each.content for each in list_messages(found)] == [ASKED, SAID, ASKED]
 
 
 def test_words_of_claude_code_itself_are_nobody_s() -> None:
     result = {"type": "tool_result", "tool_use_id": "u1", "content": "a.txt"}
     given = {"role": "user", "content": [result]}
     _, found = read(
-        lines(
-            noted("user", ASKED),
-            noted("user", ASKED, isMeta=True),
-            noted("user", ASKED, isCompactSummary=True),
-            noted("user", given, isMeta=True),
-            noted("assistant", SAID, isApiErrorMessage=True),
-            noted("assistant", {**SAID, "model": "<synthetic>"}),
-            noted("assistant", SAID, isMeta=False),
+        dump_lines(
+            build_line("user", ASKED),
+            build_line("user", ASKED, isMeta=True),
+            build_line("user", ASKED, isCompactSummary=True),
+            build_line("user", given, isMeta=True),
+            build_line("assistant", SAID, isApiErrorMessage=True),
+            build_line("assistant", {**SAID, "model": "<synthetic>"}),
+            build_line("assistant", SAID, isMeta=False),
         )
     )
-    assert [each.content for each in messages(found)] == [ASKED, given, SAID]
+    assert [each.content for each in list_messages(found)] == [ASKED, given, SAID]
 
 
 def test_session_line_of_a_wrong_form_is_reported_as_bad() -> None:
-    good = noted("user", ASKED)
-    bad = [noted("user", "x"), noted("user", ASKED, timestamp="noon"), [],
-           noted("user", ASKED, sessionId=None)]  # fmt: skip
-    _, found = read(lines(good) + "{\n" + lines(*bad[:2], bad[3]))
+    good = build_line("user", ASKED)
+    bad = [build_line("user", "x"), build_line("user", ASKED, timestamp="noon"), [],
+           build_line("user", ASKED, sessionId=None)]  # fmt: skip
+    _, found = read(dump_lines(good) + "{\n" + dump_lines(*bad[:2], bad[3]))
     assert [each.code for each in found if isinstance(each, BadRecord)] == [
         "invalid_json", "object_expected", "time", "type",
     ]  # fmt: skip
@@ -337,10 +351,12 @@ def test_session_of_codex_is_its_items() -> None:
     ]
     note = {"timestamp": AT, "type": "event_msg", "payload": {"type": "token_count"}}
     meta = {"timestamp": AT, "type": "session_meta", "payload": {"id": "s-1"}}
-    name, found = read(lines(meta, *items, note, item("ghost_snapshot")))
+    name, found = read(dump_lines(meta, *items, note, item("ghost_snapshot")))
     assert name == "codex"
-    assert [each.content for each in messages(found)] == [i["payload"] for i in items]
-    assert [route(each) for each in messages(found)] == [
+    assert [each.content for each in list_messages(found)] == [
+        i["payload"] for i in items
+    ]
+    assert [route(each) for each in list_messages(found)] == [
         "system>assistant", "user>assistant", "assistant>user*",
         "assistant>tool:shell", "tool:shell>assistant", "assistant>user*",
         "assistant>user", "tool:newest>assistant", "assistant>user*", "assistant>user",

@@ -140,7 +140,7 @@ def block(label: str, value: str, **more: Any) -> dict[str, Any]:
     return {"id": "block-7", "label": label, "value": value, "limit": 500, **more}
 
 
-def file(*messages: Any, blocks: Any = (), **more: Any) -> dict[str, Any]:
+def build_file(*messages: Any, blocks: Any = (), **more: Any) -> dict[str, Any]:
     agent = {
         "id": "agent-0",
         "name": "Iris",
@@ -158,8 +158,8 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "dig", "arguments":
 RETURN = {"tool_call_id": "c1", "status": "success", "func_response": "Sand."}
 
 
-def contents(*messages: Any) -> list[Any]:
-    _, found = read(file(*messages))
+def read_contents(*messages: Any) -> list[Any]:
+    _, found = read(build_file(*messages))
     (run,) = pick(found, ImportedRun)
     return [message.content for message in run.messages]
 
@@ -172,7 +172,7 @@ def test_letta_agent_is_a_thread_and_blocks(twice: bool) -> None:
         block("human", "Another."),
         block("human", "Ann rows."),
     ]
-    whole = file(
+    whole = build_file(
         build_message("user", build_text("Hi")),
         blocks=blocks,
         mcp_servers=[],
@@ -201,7 +201,7 @@ def test_letta_agent_is_a_thread_and_blocks(twice: bool) -> None:
 def test_letta_calls_and_results_are_those_of_the_message() -> None:
     thought = {"type": "reasoning", "reasoning": "Sand?", "is_native": False}
     part = {"type": "tool_call", "id": "c1", "name": "dig", "input": {}}
-    asked, *told = contents(
+    asked, *told = read_contents(
         build_message("assistant", thought, part, tool_calls=[CALL]),
         build_message(
             "tool", build_text("Sand."), tool_call_id="c1", tool_returns=[RETURN]
@@ -237,7 +237,7 @@ def test_letta_approvals_summaries_and_silence() -> None:
     sealed = {"type": "redacted_reasoning", "data": "x"}
     allowed = {"type": "approval", "tool_call_id": "c1", "approve": False}
     _, found = read(
-        file(
+        build_file(
             build_message("approval", tool_calls=[CALL]),
             build_message("approval", approvals=[allowed], approve=False),
             build_message(
@@ -263,7 +263,7 @@ def test_letta_file_of_one_agent_and_bad_parts_are_read() -> None:
     name, found = read({**old, "messages": [build_message("user", build_text("Hi"))]})
     assert (name, len(pick(found, ImportedBlock))) == ("letta", 1)
     assert [run.thread.name for run in pick(found, ImportedRun)] == ["acme:0"]
-    _, found = read(file(build_message("critic", build_text("Boo"))))
+    _, found = read(build_file(build_message("critic", build_text("Boo"))))
     (bad,) = pick(found, BadRecord)
     assert (bad.code, bad.message) == ("role", 0)
     asked = ImportOptions(source="acme")
@@ -281,7 +281,7 @@ def edge(fact: str, **more: Any) -> dict[str, Any]:
     return {**made, "fact": fact, "valid_at": EARLY, **more}
 
 
-def turn(role: str, words: str, at: str = EARLY, **more: Any) -> dict[str, Any]:
+def build_turn(role: str, words: str, at: str = EARLY, **more: Any) -> dict[str, Any]:
     return {"uuid": "z", "role": role, "content": words, "created_at": at, **more}
 
 
@@ -307,11 +307,13 @@ def test_zep_edges_are_claims_with_their_times() -> None:
 
 
 def test_zep_messages_are_the_threads_of_their_users() -> None:
-    late = turn("assistant", "At nine.", LATE, thread_uuid="t1", processed=True)
-    early = turn("user", "When?", thread_uuid="t1", reference_time=LATE, name="Ann")
+    late = build_turn("assistant", "At nine.", LATE, thread_uuid="t1", processed=True)
+    early = build_turn(
+        "user", "When?", thread_uuid="t1", reference_time=LATE, name="Ann"
+    )
     name, found = read(
         {"items": [late, early, late], "next_cursor": None, "total_size": 2},
-        {"messages": [turn("Bo", "Hm", role_type="user")], "user_id": "bo"},
+        {"messages": [build_turn("Bo", "Hm", role_type="user")], "user_id": "bo"},
         {"threads": [{"uuid": "t1", "thread_id": "a", "user_uuid": "ann"}]},
     )
     assert name == "zep"

@@ -34,7 +34,7 @@ def call(*names: str) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
-def result(call_id: str, **more: str) -> dict[str, Any]:
+def build_result(call_id: str, **more: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": "12:10", **more}
 
 
@@ -52,8 +52,8 @@ def result(call_id: str, **more: str) -> dict[str, Any]:
         (call(), "assistant", "chat.assistant", "assistant", "user"),
         (call("find"), "assistant", "chat.assistant", "assistant", "tool:find"),
         (call("find", "book"), "assistant", "chat.assistant", "assistant", "tools"),
-        (result("x", name="find"), "tool", "chat.tool", "tool:find", "assistant"),
-        (result("x"), "tool", "chat.tool", "tool:tool", "assistant"),
+        (build_result("x", name="find"), "tool", "chat.tool", "tool:find", "assistant"),
+        (build_result("x"), "tool", "chat.tool", "tool:tool", "assistant"),
         (
             {"role": "function", "name": "find"},
             "tool",
@@ -107,7 +107,10 @@ def test_content_is_the_whole_message_with_fields_we_do_not_know() -> None:
 def test_result_is_named_after_the_call_it_answers() -> None:
     calls = Calls()
     read(call("find", "book"), calls)
-    first, second = read(result("call-book"), calls), read(result("call-find"), calls)
+    first, second = (
+        read(build_result("call-book"), calls),
+        read(build_result("call-find"), calls),
+    )
     assert (first.from_name, second.from_name) == ("tool:book", "tool:find")
     assert not first.unknown_call
 
@@ -115,13 +118,13 @@ def test_result_is_named_after_the_call_it_answers() -> None:
 def test_result_goes_by_its_own_name_first() -> None:
     calls = Calls()
     read(call("find"), calls)
-    answer = read(result("call-find", name="search"), calls)
+    answer = read(build_result("call-find", name="search"), calls)
     assert answer.from_name == "tool:search"
     assert not answer.unknown_call
 
 
 def test_result_of_a_call_that_was_not_seen_is_kept_and_marked() -> None:
-    assert read(result("call-find", name="find")).unknown_call
+    assert read(build_result("call-find", name="find")).unknown_call
     assert read({"role": "tool", "content": "x"}).unknown_call
     assert read({"role": "function", "name": "find"}).unknown_call
 
@@ -135,7 +138,7 @@ def test_old_function_call_is_linked_by_its_name() -> None:
 def test_calls_of_another_thread_are_not_mixed_in() -> None:
     calls = Calls()
     read_message(call("find"), thread="t-2", calls=calls)
-    assert read(result("call-find"), calls).unknown_call
+    assert read(build_result("call-find"), calls).unknown_call
 
 
 def test_completed_tool_call_is_addressed_to_the_user() -> None:
@@ -150,8 +153,8 @@ def test_only_the_latest_calls_are_remembered() -> None:
     read(call("find"), calls)
     for number in range(4_096):
         calls.note("t-1", f"later-{number}", "book")
-    assert read(result("call-find"), calls).unknown_call
-    assert not read(result("later-0"), calls).unknown_call
+    assert read(build_result("call-find"), calls).unknown_call
+    assert not read(build_result("later-0"), calls).unknown_call
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_message_that_can_not_be_a_slot_is_refused_by_code(
         (call("harbour/charts.search"), "tool:harbour_charts.search"),
         (call("n" * 123), "tool:" + "n" * 123),
         (call("n" * 124), "tool:" + "n" * 123),
-        (result("x", name="naïve\n"), "tool:na_ve_"),
+        (build_result("x", name="naïve\n"), "tool:na_ve_"),
     ],
 )
 def test_name_of_a_tool_is_never_a_reason_to_stop(content: Any, name: str) -> None:

@@ -26,18 +26,18 @@ DAY = timedelta(days=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def day(n: int) -> datetime:
+def to_day(n: int) -> datetime:
     return START + n * DAY
 
 
 def claim(
     seq: int, value: str, begin: int, end: int | None = None, **more: object
 ) -> TimelineAssertion:
-    until = None if end is None else day(end)
-    return TimelineAssertion(seq, value.encode(), day(begin), until, **more)  # type: ignore[arg-type]
+    until = None if end is None else to_day(end)
+    return TimelineAssertion(seq, value.encode(), to_day(begin), until, **more)  # type: ignore[arg-type]
 
 
-def spans(found: Sequence[Fact]) -> list[tuple[str, int, int | None]]:
+def to_spans(found: Sequence[Fact]) -> list[tuple[str, int, int | None]]:
     """Return each fact as (value, first day, day of its end)."""
     return [
         (
@@ -49,7 +49,7 @@ def spans(found: Sequence[Fact]) -> list[tuple[str, int, int | None]]:
     ]
 
 
-def at(
+def list_values_at(
     living: Sequence[TimelineAssertion], of: Cardinality, instant: datetime
 ) -> set[bytes]:
     """Return the values that hold at an instant, by the words of the rule."""
@@ -98,11 +98,11 @@ def check(chance: random.Random) -> None:
     found = derive_facts(living, of)
     resting_on = build_spans(living)
     for half in range(-1, 50):
-        instant = day(0) + half * DAY / 2
+        instant = to_day(0) + half * DAY / 2
         holding = [fact for fact in found if fact.is_valid_at(instant)]
         told = [(fact, list_supports(fact, resting_on)) for fact in holding]
         assert sorted(iter_holding(living, of, instant)) == sorted(told)
-        assert {fact.value for fact in holding} == at(living, of, instant)
+        assert {fact.value for fact in holding} == list_values_at(living, of, instant)
         assert len(holding) == len({fact.value for fact in holding})
     for fact in found:
         resting = list_supports(fact, build_spans(living))
@@ -118,7 +118,7 @@ def check(chance: random.Random) -> None:
     untied = [*{each.valid_from: each for each in living}.values()]
     seqs = chance.sample(range(1, 100), len(untied))
     again = [a._replace(seq=seq) for a, seq in zip(untied, seqs, strict=True)]
-    assert spans(derive_facts(untied, of)) == spans(derive_facts(again, of))
+    assert to_spans(derive_facts(untied, of)) == to_spans(derive_facts(again, of))
 
 
 def marks_follow_the_rule(
@@ -127,8 +127,8 @@ def marks_follow_the_rule(
     """Assert that outdated claims are those that do not hold, naming the new value."""
     by_seq = {each.seq: each for each in living}
     for half in range(-1, 30, 6):
-        instant = day(0) + half * DAY / 2
-        holding = at(living, of, instant)
+        instant = to_day(0) + half * DAY / 2
+        holding = list_values_at(living, of, instant)
         for each in living:
             gone = explain_outdated(each, living, found, instant)
             still = each.value in holding or each.valid_from > instant
@@ -164,7 +164,8 @@ def test_known_at_tells_what_was_believed() -> None:
         claim(3, "Rome", 5, retracted_seq=4, wrong=True),
     ]
     believed = {
-        n: spans(derive_facts(list_live(given, known_at=n), "single")) for n in range(5)
+        n: to_spans(derive_facts(list_live(given, known_at=n), "single"))
+        for n in range(5)
     }
     assert believed[0] == []
     assert believed[1] == [("Oslo", 0, None)]
@@ -176,19 +177,19 @@ def test_known_at_tells_what_was_believed() -> None:
 def test_late_fact_splits_the_fact_it_overlaps() -> None:
     given = [claim(1, "A", 1), claim(2, "C", 5, 8)]
     found = derive_facts(given, "single")
-    assert spans(found) == [("A", 1, 5), ("C", 5, 8), ("A", 8, None)]
+    assert to_spans(found) == [("A", 1, 5), ("C", 5, 8), ("A", 8, None)]
     assert [fact.closed_by for fact in found] == [2, 2, None]
 
 
 def test_closed_past_fact_leaves_the_present_value() -> None:
     """Tokyo is known first, and Paris is from before."""
     given = [claim(1, "Tokyo", 30), claim(2, "Paris", 0)]
-    assert spans(derive_facts(given, "single")) == [
+    assert to_spans(derive_facts(given, "single")) == [
         ("Paris", 0, 30),
         ("Tokyo", 30, None),
     ]
     given = [claim(1, "Tokyo", 30), claim(2, "Paris", 0, 9)]
-    assert spans(derive_facts(given, "single")) == [
+    assert to_spans(derive_facts(given, "single")) == [
         ("Paris", 0, 9),
         ("Tokyo", 30, None),
     ]
@@ -198,7 +199,7 @@ def test_values_of_one_exchange_live_together() -> None:
     given = [claim(1, "tea", 3, many=True), claim(2, "coffee", 3, many=True)]
     assert derive_cardinality(given) == "multi"
     found = derive_facts(given, derive_cardinality(given))
-    assert spans(found) == [("tea", 3, None), ("coffee", 3, None)]
+    assert to_spans(found) == [("tea", 3, None), ("coffee", 3, None)]
     # One that says so is enough, and an operator has the last word.
     assert derive_cardinality([given[0], claim(2, "coffee", 3)]) == "multi"
     single = CardinalitySetting(3, "single")
@@ -216,11 +217,11 @@ def test_fifty_assertions_make_one_fact() -> None:
 def test_explicit_end_of_a_fact_holds() -> None:
     given = [claim(1, "Oslo", 0), claim(2, "Oslo", 0, 10), claim(3, "Oslo", 4)]
     (fact,) = derive_facts(given, "single")
-    assert spans([fact]) == [("Oslo", 0, 10)]
+    assert to_spans([fact]) == [("Oslo", 0, 10)]
     assert fact.closed_by == 2
-    assert spans(derive_facts(given, "multi")) == [("Oslo", 0, 10)]
+    assert to_spans(derive_facts(given, "multi")) == [("Oslo", 0, 10)]
     # A fact that begins after the end is not ended.
-    assert spans(derive_facts([*given, claim(4, "Oslo", 12)], "single"))[1:] == [
+    assert to_spans(derive_facts([*given, claim(4, "Oslo", 12)], "single"))[1:] == [
         ("Oslo", 12, None)
     ]
 

@@ -58,7 +58,7 @@ def of_json(value: Any, **options: Any) -> dict[int, LevelText]:
     )
 
 
-def shown(content: Any) -> str:
+def render_content(content: Any) -> str:
     return content if isinstance(content, str) else dump_json(content)
 
 
@@ -70,7 +70,9 @@ def doubled(text: str) -> int:
 def assert_smaller(full: str, made: dict[int, LevelText]) -> None:
     size = estimate_tokens(full)
     for level in sorted(made):
-        assert made[level].tokens == estimate_tokens(shown(made[level].content))
+        assert made[level].tokens == estimate_tokens(
+            render_content(made[level].content)
+        )
         assert 0 < made[level].tokens < size
         assert made[level].tokens <= levels.compute_cap(level, estimate_tokens(full))
         size = made[level].tokens

@@ -19,7 +19,7 @@ from memoryhub.kernel.state import working_memory
 from memoryhub.kernel.state.working_memory import Contents, KeyEntry
 from tests.kernel.remembered import (
     delete,
-    listed,
+    list_clocks,
     put,
     restore,
     setting,
@@ -30,7 +30,7 @@ from tests.kernel.state.test_working_memory import assert_sound
 from tests.oracles.paging import Bench
 
 
-def between(bench: Bench, one: int | None, other: int | None) -> list[str]:
+def list_between(bench: Bench, one: int | None, other: int | None) -> list[str]:
     return checkpoint_tree.list_names_between(bench.state.memory, one, other)
 
 
@@ -48,20 +48,20 @@ def forget(bench: Bench, target: int) -> None:
 
 
 LIFE: list[tuple[int, Callable[[Bench, random.Random], Any]]] = [
-    (30, lambda it, dice: put(it, _key(dice), dice.randrange(3), **_until(dice))),
-    (10, lambda it, dice: delete(it, _key(dice))),
+    (30, lambda it, dice: put(it, _pick_key(dice), dice.randrange(3), **_until(dice))),
+    (10, lambda it, dice: delete(it, _pick_key(dice))),
     (3, lambda it, dice: it.do(ClearKeys())),
     (6, lambda it, dice: _sweep(it)),
     (12, lambda it, dice: take(it)),
-    (10, lambda it, dice: restore(it, dice.choice([0, *listed(it)]))),
-    (4, lambda it, dice: restore(it, dice.choice([0, *listed(it)]), ("task",))),
-    (10, lambda it, dice: forget(it, dice.choice([0, *listed(it)]))),
+    (10, lambda it, dice: restore(it, dice.choice([0, *list_clocks(it)]))),
+    (4, lambda it, dice: restore(it, dice.choice([0, *list_clocks(it)]), ("task",))),
+    (10, lambda it, dice: forget(it, dice.choice([0, *list_clocks(it)]))),
     (5, lambda it, dice: wait(it, 20)),
     (1, lambda it, dice: it.restart()),
 ]
 
 
-def _key(dice: random.Random) -> str:
+def _pick_key(dice: random.Random) -> str:
     return f"k{dice.randrange(8)}"
 
 
@@ -74,7 +74,7 @@ def _sweep(bench: Bench) -> None:
     bench.do(ExpireKeys(keys=tuple((n, e.version) for n, e in keys.items())))
 
 
-def live(seed: int, *, steps: int) -> None:
+def live_steps(seed: int, *, steps: int) -> None:
     dice, bench = random.Random(seed), Bench()
     for _ in range(steps):
         _, act = dice.choices(LIFE, [weight for weight, _ in LIFE])[0]
@@ -89,14 +89,14 @@ def live(seed: int, *, steps: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_path_diff_equals_full_diff(seed: int) -> None:
     """Both are equal whatever was set, swept, taken, restored and deleted."""
-    live(seed, steps=100)
+    live_steps(seed, steps=100)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_path_diff_equals_full_diff_at_length(seed: int) -> None:
-    live(seed, steps=300)
+    live_steps(seed, steps=300)
 
 
 def test_path_goes_through_the_lowest_common_ancestor() -> None:
@@ -109,9 +109,9 @@ def test_path_goes_through_the_lowest_common_ancestor() -> None:
     put(bench, "right")
     right = take(bench)
     put(bench, "now")
-    assert between(bench, left, right) == ["left", "right"]
-    assert between(bench, None, left) == ["left", "now", "right"]
-    assert between(bench, root, root) == []
+    assert list_between(bench, left, right) == ["left", "right"]
+    assert list_between(bench, None, left) == ["left", "now", "right"]
+    assert list_between(bench, root, root) == []
 
 
 def test_checkpoint_without_a_predecessor_has_unknown_touched_keys() -> None:
@@ -136,9 +136,12 @@ def test_deleted_checkpoint_hands_touched_keys_to_its_only_child() -> None:
     memory = bench.state.memory
     assert memory.joints == 0
     assert memory.checkpoints[leaf].parent == root
-    assert between(bench, root, leaf) == ["a", "b"]
+    assert list_between(bench, root, leaf) == ["a", "b"]
     forget(bench, leaf)
-    assert (bench.state.memory.base, between(bench, None, root)) == (root, ["a", "b"])
+    assert (bench.state.memory.base, list_between(bench, None, root)) == (
+        root,
+        ["a", "b"],
+    )
 
 
 def test_deleted_checkpoint_stays_a_joint_while_branches_part_at_it() -> None:
@@ -155,12 +158,12 @@ def test_deleted_checkpoint_stays_a_joint_while_branches_part_at_it() -> None:
     assert memory.joints == 1
     assert memory.find_live(middle) is None
     assert memory.checkpoints[middle].contents.keys.get("a") is None
-    assert between(bench, None, left) == ["left", "right"]
-    assert between(bench, root, left) == ["a", "left"]
+    assert list_between(bench, None, left) == ["left", "right"]
+    assert list_between(bench, root, left) == ["a", "left"]
     # Once one branch is left it goes, and the path still tells all.
     forget(bench, left)
     assert bench.state.memory.joints == 0
-    assert between(bench, None, root) == ["a", "right"]
+    assert list_between(bench, None, root) == ["a", "right"]
 
 
 def test_touched_keys_become_unknown_beyond_a_limit(
@@ -176,7 +179,7 @@ def test_touched_keys_become_unknown_beyond_a_limit(
     assert len(touched) == 3
     put(bench, "d")
     assert bench.state.memory.touched is None
-    assert between(bench, None, first) == ["a", "b", "c", "d"]
+    assert list_between(bench, None, first) == ["a", "b", "c", "d"]
 
 
 def watch_paths(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[Collection[str]]:
@@ -184,12 +187,12 @@ def watch_paths(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[Collectio
     seen: list[Collection[str]] = []
     asked_for = checkpoint_tree.list_names_between
 
-    def noted(*points: Any) -> list[str]:
+    def note_names(*points: Any) -> list[str]:
         names = asked_for(*points)
         seen.append(names)
         return names
 
-    monkeypatch.setattr(checkpoint_tree, "list_names_between", noted)
+    monkeypatch.setattr(checkpoint_tree, "list_names_between", note_names)
     return seen
 
 

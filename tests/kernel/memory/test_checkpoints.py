@@ -26,8 +26,8 @@ from memoryhub.kernel.state.working_memory import (
 )
 from tests.kernel.remembered import (
     delete,
-    listed,
-    names,
+    list_clocks,
+    list_names,
     note,
     put,
     restore,
@@ -37,7 +37,7 @@ from tests.kernel.remembered import (
 from tests.oracles.paging import Bench
 
 
-def contents(bench: Bench) -> Contents:
+def get_contents(bench: Bench) -> Contents:
     return bench.state.memory.contents
 
 
@@ -52,14 +52,14 @@ def test_restore_brings_back_the_contents_of_the_checkpoint() -> None:
     put(bench, "b", [1])
     note(bench, 4, 5)
     bench.do(SetTask(fields={"data": b"{}"}))
-    kept, then = take(bench, "before"), contents(bench)
+    kept, then = take(bench, "before"), get_contents(bench)
     put(bench, "a", 2)
     delete(bench, "b")
     put(bench, "c")
     note(bench, 6)
     bench.do(SetTask())
     taken, told = restore(bench, "before")
-    assert contents(bench) == then
+    assert get_contents(bench) == then
     assert isinstance(taken, CheckpointTaken)
     assert taken.auto
     assert isinstance(told, CheckpointRestored)
@@ -71,11 +71,11 @@ def test_taking_and_listing_change_no_key_task_or_note() -> None:
     bench = Bench()
     put(bench, "a", seconds=60)
     note(bench, 3)
-    before = contents(bench)
+    before = get_contents(bench)
     take(bench, "one")
     take(bench)
     forget(bench, "one")
-    assert contents(bench) is before
+    assert get_contents(bench) is before
 
 
 @pytest.mark.parametrize("part", RESTORED)
@@ -85,9 +85,9 @@ def test_restore_of_one_part_leaves_the_others(part: str) -> None:
     put(bench, "a")
     note(bench, 3)
     bench.do(SetTask())
-    before = contents(bench)
+    before = get_contents(bench)
     restore(bench, kept, (part,))
-    after = contents(bench)
+    after = get_contents(bench)
     assert (dict(after.keys) == {}) is (part == "keys")
     assert (TASK.get(after) is None) is (part == "task")
     assert bool(NOTES.get(after)) is not (part == "notes")
@@ -104,15 +104,15 @@ def test_restore_keeps_other_checkpoints() -> None:
         put(bench, "k", name)
         taken[name] = take(bench, name)
     put(bench, "k", "now")
-    now = contents(bench)
+    now = get_contents(bench)
     forget(bench, "A")
     restore(bench, "B")
     automatic = bench.state.clock - 1
-    assert listed(bench) == [taken["B"], taken["C"], automatic]
-    assert contents(bench) == bench.state.memory.checkpoints[taken["B"]].contents
+    assert list_clocks(bench) == [taken["B"], taken["C"], automatic]
+    assert get_contents(bench) == bench.state.memory.checkpoints[taken["B"]].contents
     restore(bench, automatic)
-    assert contents(bench) == now
-    assert listed(bench) == [taken["B"], taken["C"], automatic]
+    assert get_contents(bench) == now
+    assert list_clocks(bench) == [taken["B"], taken["C"], automatic]
     with pytest.raises(CheckpointUnknownError):
         restore(bench, "A")
 
@@ -122,7 +122,7 @@ def test_restore_counts_expired_keys_swept_or_not(swept: bool) -> None:
     bench = Bench()
     put(bench, "short", seconds=60)
     put(bench, "other")
-    kept, version = take(bench), contents(bench).keys["short"].version
+    kept, version = take(bench), get_contents(bench).keys["short"].version
     wait(bench, 90)
     if swept:
         bench.do(ExpireKeys(keys=(("short", version),)))
@@ -135,26 +135,26 @@ def test_restore_keeps_deadlines() -> None:
     bench = Bench()
     put(bench, "short", seconds=60)
     put(bench, "long", seconds=3_600)
-    until = contents(bench).keys["long"].expires_at
+    until = get_contents(bench).keys["long"].expires_at
     kept = take(bench)
     bench.do(ClearKeys())
     wait(bench, 90)
     _, told = restore(bench, kept)
     assert (told.set, told.expired) == (1, 1)
-    assert names(bench) == ["long"]
-    assert contents(bench).keys["long"].expires_at == until
-    assert dict(contents(bench).keys).keys() == {"long"}
+    assert list_names(bench) == ["long"]
+    assert get_contents(bench).keys["long"].expires_at == until
+    assert dict(get_contents(bench).keys).keys() == {"long"}
 
 
 def test_null_and_rewritten_values_come_back() -> None:
     bench = Bench()
     put(bench, "n", None)
-    entry = contents(bench).keys["n"]
+    entry = get_contents(bench).keys["n"]
     kept = take(bench)
     put(bench, "n", None)
     _, told = restore(bench, kept)
     assert told.set == 1
-    assert contents(bench).keys["n"] == entry
+    assert get_contents(bench).keys["n"] == entry
 
 
 def test_restore_writes_nothing_when_nothing_differs() -> None:
@@ -204,7 +204,7 @@ def test_automatic_checkpoints_are_limited_to_the_newest_twenty() -> None:
     assert len(automatic) == AUTOMATIC_KEPT
     assert len(gone) == 5
     assert max(gone) < min(automatic)
-    assert listed(bench) == [kept, *automatic]
+    assert list_clocks(bench) == [kept, *automatic]
 
 
 def test_restore_may_outdate_its_own_target() -> None:
@@ -217,7 +217,7 @@ def test_restore_may_outdate_its_own_target() -> None:
     put(bench, "k", "more")
     _, told = restore(bench, oldest)
     assert told.pruned == [oldest]
-    assert oldest not in listed(bench)
+    assert oldest not in list_clocks(bench)
     bench.restart()
 
 
@@ -239,9 +239,9 @@ def test_thread_holds_a_thousand_requested_checkpoints() -> None:
         take(bench)
     assert refused.value.detail == {"max_checkpoints": MAX_CHECKPOINTS}
     put(bench, "k")
-    restore(bench, listed(bench)[0])
-    assert len(listed(bench)) == MAX_CHECKPOINTS + 1
-    forget(bench, listed(bench)[0])
+    restore(bench, list_clocks(bench)[0])
+    assert len(list_clocks(bench)) == MAX_CHECKPOINTS + 1
+    forget(bench, list_clocks(bench)[0])
     take(bench)
 
 
@@ -250,11 +250,11 @@ def test_deleting_checkpoint_frees_no_value() -> None:
     put(bench, "k")
     seq = bench.state.seq
     kept = take(bench)
-    before = contents(bench)
+    before = get_contents(bench)
     assert len(forget(bench, kept)) == 1
     assert forget(bench, kept) == []
     assert forget(bench, "never") == []
-    assert contents(bench) is before
+    assert get_contents(bench) is before
     wait(bench, 10**6)
     grace = bench.at - bench.at
     assert bench.do(EraseValues(seqs=(seq,), grace=grace)) == []
@@ -276,7 +276,7 @@ def test_preview_equals_the_event_of_the_restore() -> None:
     assert seen[:3] == (told.set, told.removed, told.expired) == (1, 1, 1)
     assert not any(seen.slices["notes"])
     assert told.notes == 0
-    assert state.memory.contents.keys["b"] != contents(bench).keys["b"]
+    assert state.memory.contents.keys["b"] != get_contents(bench).keys["b"]
 
 
 def test_fork_goes_on_from_inherited_checkpoints() -> None:
@@ -286,13 +286,13 @@ def test_fork_goes_on_from_inherited_checkpoints() -> None:
     put(parent, "k", 2)
     child = parent.fork(thread=9)
     child.at = parent.at
-    assert listed(child) == [kept]
+    assert list_clocks(child) == [kept]
     restore(child, "base")
-    assert contents(child).keys["k"].value < kept
-    assert len(listed(child)) == 2
-    assert listed(parent) == [kept]
+    assert get_contents(child).keys["k"].value < kept
+    assert len(list_clocks(child)) == 2
+    assert list_clocks(parent) == [kept]
     restore(child, child.state.memory.automatic[0])
-    assert contents(child) == contents(parent)
+    assert get_contents(child) == get_contents(parent)
 
 
 def test_sweep_makes_no_automatic_checkpoint_necessary() -> None:

@@ -36,8 +36,8 @@ from memoryhub.kernel.state.working_memory import KeyEntry
 from tests.kernel.remembered import (
     delete,
     lasting,
-    listed,
-    names,
+    list_clocks,
+    list_names,
     note,
     put,
     restore,
@@ -52,7 +52,7 @@ SECOND = timedelta(seconds=1)
 MICROSECOND = timedelta(microseconds=1)
 
 
-def entry(bench: Bench, key: str) -> KeyEntry:
+def get_entry(bench: Bench, key: str) -> KeyEntry:
     return bench.state.memory.contents.keys[key]
 
 
@@ -71,10 +71,10 @@ def erase(bench: Bench, *seqs: int, grace: float = 0) -> list[Any]:
 def test_key_expires_at_its_instant_not_before() -> None:
     bench = Bench()
     put(bench, "k", seconds=60)
-    until = entry(bench, "k").expires_at
+    until = get_entry(bench, "k").expires_at
     assert until == BEGAN + timedelta(seconds=61)
     find = bench.state.memory.contents.find_key
-    assert find("k", now=until - MICROSECOND) == entry(bench, "k")
+    assert find("k", now=until - MICROSECOND) == get_entry(bench, "k")
     assert find("k", now=until) is None
 
 
@@ -93,8 +93,8 @@ def test_expired_key_is_absent_to_every_condition() -> None:
 def test_null_is_a_value() -> None:
     bench = Bench()
     put(bench, "k", None)
-    assert entry(bench, "k").bytes == 64
-    assert names(bench) == ["k"]
+    assert get_entry(bench, "k").bytes == 64
+    assert list_names(bench) == ["k"]
     with pytest.raises(KeyExistsError):
         put(bench, "k", expected=ABSENT)
 
@@ -104,12 +104,12 @@ def test_version_is_the_seq_of_the_last_set_or_retiming() -> None:
     put(bench, "k")
     first = bench.state.seq
     retime(bench, "k", 60, expected=Expected(version=first))
-    assert entry(bench, "k").version == bench.state.clock == first + 1
-    assert entry(bench, "k").value == first
+    assert get_entry(bench, "k").version == bench.state.clock == first + 1
+    assert get_entry(bench, "k").value == first
     with pytest.raises(StaleError):
         delete(bench, "k", Expected(version=first))
     delete(bench, "k", Expected(version=first + 1))
-    assert names(bench) == []
+    assert list_names(bench) == []
 
 
 def test_create_only_set_requires_an_absent_key() -> None:
@@ -138,7 +138,7 @@ def test_batch_skips_a_delete_of_nothing() -> None:
     changes = (DeleteKey(key="a"), DeleteKey(key="b"), setting("c"))
     told = bench.do(ChangeKeys(changes=changes))
     assert [type(each) for each in told] == [KeyDeleted, KeySet]
-    assert names(bench) == ["c"]
+    assert list_names(bench) == ["c"]
 
 
 @pytest.mark.parametrize(
@@ -152,21 +152,21 @@ def test_key_without_an_expiry_takes_the_nearest_default_ttl(
     at = bench.at
     bench.do(ChangeKeys(changes=(setting("k"),), default_ttl=default))
     wanted = None if seconds is None else at + timedelta(seconds=seconds)
-    assert entry(bench, "k").expires_at == wanted
+    assert get_entry(bench, "k").expires_at == wanted
 
 
 def test_key_can_be_set_to_never_expire() -> None:
     bench = Bench(default_ttl_seconds=5)
     change = setting("k", expiry=lasting(None))
     bench.do(ChangeKeys(changes=(change,), default_ttl=9 * SECOND))
-    assert entry(bench, "k").expires_at is None
+    assert get_entry(bench, "k").expires_at is None
 
 
 def test_set_always_resets_the_expiry() -> None:
     bench = Bench()
     put(bench, "k", seconds=60)
     put(bench, "k")
-    assert entry(bench, "k").expires_at is None
+    assert get_entry(bench, "k").expires_at is None
 
 
 def test_expiry_instant_must_be_in_the_future() -> None:
@@ -200,7 +200,7 @@ def test_clearing_keys_leaves_notes_and_checkpoints() -> None:
     assert (dict(after.contents.keys), after.contents.key_bytes) == ({}, 0)
     assert NOTES.get(after.contents).lines == NOTES.get(before.contents).lines
     assert after.checkpoints == before.checkpoints
-    assert listed(bench) == [kept]
+    assert list_clocks(bench) == [kept]
     assert bench.do(ClearKeys()) == []
 
 
@@ -243,7 +243,7 @@ def test_limits_count_no_expired_keys() -> None:
     swept, told = put(bench, "b")
     assert isinstance(swept, KeysExpired)
     assert told.created
-    assert names(bench) == ["a", "b"]
+    assert list_names(bench) == ["a", "b"]
 
 
 def test_key_limits_hold_for_bytes() -> None:
@@ -317,7 +317,7 @@ def test_overwritten_value_is_erased_after_its_expiry() -> None:
     wait(bench, 60)
     (told,) = erase(bench, first, bench.state.seq)
     assert told.seqs == [first]
-    assert names(bench) == ["k"]
+    assert list_names(bench) == ["k"]
 
 
 def test_fork_keeps_value_it_retimed() -> None:
@@ -327,7 +327,7 @@ def test_fork_keeps_value_it_retimed() -> None:
     seq = parent.state.seq
     child = parent.fork(thread=9)
     child.at = parent.at
-    seen = child.state.to_seq(entry(child, "k").version)
+    seen = child.state.to_seq(get_entry(child, "k").version)
     assert seen <= 0
     with pytest.raises(StaleError):
         retime(child, "k", 600)
@@ -337,8 +337,8 @@ def test_fork_keeps_value_it_retimed() -> None:
     wait(parent, 60)
     assert erase(parent, seq)[0].seqs == [seq]
     wait(child, 60)
-    assert child.state.locate_event(entry(child, "k").value) == (child.state.id, 2)
-    assert names(child) == ["k"]
+    assert child.state.locate_event(get_entry(child, "k").value) == (child.state.id, 2)
+    assert list_names(child) == ["k"]
     (again,) = retime(child, "k", 60)
     assert isinstance(again, KeyRetimed)
 
@@ -346,9 +346,9 @@ def test_fork_keeps_value_it_retimed() -> None:
 def test_restored_key_has_its_old_version() -> None:
     bench = Bench()
     put(bench, "k")
-    old = entry(bench, "k")
+    old = get_entry(bench, "k")
     kept = take(bench)
     put(bench, "k", 2)
     restore(bench, kept)
-    assert entry(bench, "k") == old
+    assert get_entry(bench, "k") == old
     put(bench, "k", 3, expected=Expected(version=old.version))

@@ -17,13 +17,13 @@ from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.kernel.paging.page_commands import EvictPage, PinPage
 from memoryhub.kernel.state.working_memory import WorkingMemory
 from tests.kernel.remembered import delete, note, put, restore, take, wait
-from tests.oracles.paging import SMALL, Bench, make, page
+from tests.oracles.paging import SMALL, Bench, build_page, make
 
 
 def build_grown_bench() -> Bench:
     """Build a bench with branches, joints, expiries, trimmed notes and page moves."""
     bench = Bench(**SMALL, auto_pin_turns=0, auto_pin_claims=False, max_notes=3)
-    make(bench, *(page(f"p{number}") for number in range(1, 7)))
+    make(bench, *(build_page(f"p{number}") for number in range(1, 7)))
     for number in range(12):
         put(bench, f"k{number * 7 % 12}", number, seconds=10 + number)
     root = take(bench, "root")
@@ -47,7 +47,7 @@ def build_grown_bench() -> Bench:
     return bench
 
 
-def written() -> str:
+def dump_state() -> str:
     bench = build_grown_bench()
     told = [recorded.event.model_dump(mode="json") for recorded in bench.log]
     return json.dumps([state_json.to_json(bench.state), told])
@@ -99,7 +99,7 @@ def test_memory_json_is_independent_of_iteration_order(seeds: Sequence[int]) -> 
         ).stdout
         for seed in seeds
     }
-    assert told == {written() + "\n"}
+    assert told == {dump_state() + "\n"}
 
 
 def test_hundred_checkpoints_cost_what_changed() -> None:

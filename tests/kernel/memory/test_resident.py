@@ -17,15 +17,23 @@ from memoryhub.kernel.paging.page_commands import (
     WriteLevels,
 )
 from memoryhub.kernel.state.page_events import PageEvicted
-from tests.kernel.paged import bounded, rows_agree
+from tests.kernel.paged import assert_bounded, rows_agree
 from tests.kernel.remembered import put, restore, take
-from tests.oracles.paging import SMALL, Bench, made, make, only, page, rewrite
+from tests.oracles.paging import (
+    SMALL,
+    Bench,
+    build_levels,
+    build_page,
+    list_of_kind,
+    make,
+    rewrite,
+)
 
 
 def build_bench(*sizes: int) -> Bench:
     """Build a bench with pages p0, p1, … of these tokens, mapped, the first pinned."""
     bench = Bench(**SMALL, auto_pin_turns=0, auto_pin_claims=False)
-    make(bench, *(page(f"p{n}", size) for n, size in enumerate(sizes)))
+    make(bench, *(build_page(f"p{n}", size) for n, size in enumerate(sizes)))
     bench.do(PinPage(page_id="p0"))
     return bench
 
@@ -37,8 +45,8 @@ def evict(bench: Bench, *page_ids: str) -> None:
 
 def restore_working_set(bench: Bench, target: int) -> CheckpointRestored:
     """Restore the working set alone and check its bounds."""
-    (told,) = only(restore(bench, target, ("frames",)), CheckpointRestored)
-    bounded(bench.state)
+    (told,) = list_of_kind(restore(bench, target, ("frames",)), CheckpointRestored)
+    assert_bounded(bench.state)
     rows_agree(bench)
     return told
 
@@ -111,7 +119,7 @@ def test_restore_maps_the_current_version_of_a_changed_page() -> None:
 
 def test_restore_maps_a_changed_page_in_full() -> None:
     bench = build_bench(300, 100)
-    bench.do(WriteLevels(made=made("p1", 130, 110)))
+    bench.do(WriteLevels(made=build_levels("p1", 130, 110)))
     evict(bench, "p1")
     bench.do(MapPage(page_id="p1", level=1))
     kept = take(bench)
@@ -120,7 +128,7 @@ def test_restore_maps_a_changed_page_in_full() -> None:
     assert (bench.frame("p1").level, bench.frame("p1").tokens) == (1, 130)
     evict(bench, "p1")
     bench.do(rewrite("p1", 250))
-    bench.do(WriteLevels(made=made("p1", 130, 110, version=2)))
+    bench.do(WriteLevels(made=build_levels("p1", 130, 110, version=2)))
     restore_working_set(bench, kept)
     assert (bench.frame("p1").level, bench.frame("p1").tokens) == (0, 250)
 
@@ -132,11 +140,11 @@ def test_restored_frames_fit_the_current_budget() -> None:
     evict(bench, "p1", "p2", "p3", "p4", "p5")
     bench.do(AmendThread(config={"reserved_tokens": 1_200}))
     told = restore(bench, kept, ("frames",))
-    left = only(told, PageEvicted)
+    left = list_of_kind(told, PageEvicted)
     assert {each.cause for each in left} == {"restore"}
     assert bench.paging.used <= 1_200
     assert "p0" in bench.mapped
-    bounded(bench.state)
+    assert_bounded(bench.state)
     rows_agree(bench)
 
 

@@ -20,7 +20,7 @@ from memoryhub.kernel.replay import decide
 from tests.oracles.paging import Bench
 
 
-def task(bench: Bench) -> Task:
+def get_task(bench: Bench) -> Task:
     found = TASK.get_current(bench.state)
     assert found is not None
     return found
@@ -34,11 +34,11 @@ def test_setting_a_task_replaces_all_of_it() -> None:
     bench = Bench()
     bench.do(SetTask(status="running", fields={"data": b"{}", "description": b'"d"'}))
     first = bench.state.clock
-    assert (task(bench).description, task(bench).data) == (first, first)
+    assert (get_task(bench).description, get_task(bench).data) == (first, first)
     bench.do(SetTask())
     clock = bench.state.clock
     # A start that is not said is now.
-    assert task(bench) == Task(status="pending", version=clock, started_at=clock)
+    assert get_task(bench) == Task(status="pending", version=clock, started_at=clock)
 
 
 def test_given_start_of_a_task_is_kept() -> None:
@@ -54,11 +54,11 @@ def test_concurrent_progress_not_lost() -> None:
     """An update holds only its own changes, so that those of two writers are kept."""
     bench = Bench()
     bench.do(SetTask(fields={"description": b'"d"'}))
-    said = task(bench).description
+    said = get_task(bench).description
     bench.do(UpdateTask(fields={"current_step": b"4"}))
     step = bench.state.clock
     bench.do(UpdateTask(status="blocked", fields={"data": b"{}"}))
-    now = task(bench)
+    now = get_task(bench)
     assert (now.current_step, now.status) == (step, "blocked")
     assert (now.description, now.data) == (said, bench.state.clock)
 
@@ -67,21 +67,21 @@ def test_null_clears_a_task_field_and_an_empty_update_is_a_heartbeat() -> None:
     bench = Bench()
     fields: dict[TaskField, bytes] = {"description": b'"d"', "progress_percent": b"4"}
     bench.do(SetTask(fields={**fields, "data": b"{}", "current_step": b"0"}))
-    before = task(bench)
+    before = get_task(bench)
     bench.do(UpdateTask(cleared=("progress_percent", "description")))
-    after = task(bench)
+    after = get_task(bench)
     assert (after.progress_percent, after.description) == (None, None)
     assert (after.data, after.current_step) == (before.data, before.current_step)
     bench.do(UpdateTask())
-    assert task(bench) == after._replace(version=bench.state.clock)
+    assert get_task(bench) == after._replace(version=bench.state.clock)
 
 
 def test_completing_a_task_changes_no_other_field() -> None:
     bench = Bench()
     bench.do(SetTask(fields={"progress_percent": b"40.0"}))
-    before = task(bench)
+    before = get_task(bench)
     bench.do(UpdateTask(status="completed"))
-    assert task(bench).progress_percent == before.progress_percent
+    assert get_task(bench).progress_percent == before.progress_percent
 
 
 def test_absent_task_cannot_be_updated() -> None:

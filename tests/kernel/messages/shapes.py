@@ -20,7 +20,7 @@ def heard(*blocks: Any) -> dict[str, Any]:
     return said(*blocks, role="user")
 
 
-def source(kind: str, **more: Any) -> dict[str, Any]:
+def build_source(kind: str, **more: Any) -> dict[str, Any]:
     return {"type": kind, "source": {"type": "base64", **more}}
 
 
@@ -193,7 +193,7 @@ SHAPES: list[Row] = [
         "anthropic",
     ),
     (
-        heard(source("image", media_type="image/png", data="◆")),
+        heard(build_source("image", media_type="image/png", data="◆")),
         "user",
         "[image 400×100, png]",
         "anthropic",
@@ -241,7 +241,7 @@ SHAPES: list[Row] = [
                 "is_error": True,
                 "content": [
                     {"type": "text", "text": "•"},
-                    source("image", media_type="image/png", data="◆"),
+                    build_source("image", media_type="image/png", data="◆"),
                 ],
             },
             {"type": "text", "text": "•"},

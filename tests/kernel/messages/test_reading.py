@@ -54,19 +54,19 @@ def mutated(draw: st.DrawFn, value: Any) -> Any:
     return more | {name: draw(mutated(each)) for name, each in kept.items()}
 
 
-def filled(value: Any, found: list[str], picture: str = PNG) -> Any:
+def fill_value(value: Any, found: list[str], picture: str = PNG) -> Any:
     """Put a word of its own in place of each `•`."""
     if isinstance(value, list):
-        return [filled(each, found, picture) for each in value]
+        return [fill_value(each, found, picture) for each in value]
     if isinstance(value, dict):
-        return {name: filled(each, found, picture) for name, each in value.items()}
+        return {name: fill_value(each, found, picture) for name, each in value.items()}
     while isinstance(value, str) and "•" in value:
         found.append(f"word{len(found)}of")
         value = value.replace("•", found[-1], 1)
     return value.replace("◆", picture) if isinstance(value, str) else value
 
 
-def seen(message: Message) -> str:
+def render_seen(message: Message) -> str:
     return f"{render_words(message)}\n{render_thought_words(message)}"
 
 
@@ -91,7 +91,7 @@ def test_each_message_shape_has_its_reading(
 @given(JSON | CONTENTS.flatmap(mutated), TEXTS.map("chat.{}".format))
 def test_reading_accepts_any_message(content: Any, type_: str) -> None:
     message = read(content, type_)
-    assert isinstance(seen(message), str)
+    assert isinstance(render_seen(message), str)
     assert all(media.weigh_part(part) != 0 for part in message.parts)
     assert read(content, type_, "tool").role == "tool"
 
@@ -106,9 +106,9 @@ MEMBERS = st.dictionaries(
 def test_no_word_is_lost(contents: list[Any], more: dict[str, Any]) -> None:
     found = list[str]()
     items = [each | more if isinstance(each, dict) else each for each in contents]
-    content = filled(items, found)
+    content = fill_value(items, found)
     for each in (content, content[0]):
-        text = seen(read(each))
+        text = render_seen(read(each))
         # The AI SDK's old content is said by its parts, if it is the same.
         sent = json.dumps(each)
         assert [word for word in found if word in sent and word not in text] == []
@@ -138,7 +138,7 @@ def test_bad_item_leaves_the_other_parts_of_a_message_intact(
 @given(CONTENTS, st.binary(min_size=60, max_size=90))
 def test_base64_is_never_text(content: Any, raw: bytes) -> None:
     encoded = base64.b64encode(raw).decode()
-    assert encoded not in seen(read(filled(content, [], encoded)))
+    assert encoded not in render_seen(read(fill_value(content, [], encoded)))
     asked = {"type": "odd", "url": f"data:a/b;base64,{encoded}", "data": encoded}
     assert encoded not in render_words(read(heard(asked, f"data:a/b;base64,{encoded}")))
     shot = json.dumps({"shot": encoded * 20})

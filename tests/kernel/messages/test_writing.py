@@ -28,7 +28,7 @@ from memoryhub.kernel.messages.pieces import MessageFormat
 from memoryhub.kernel.messages.writing import FORMATS, ShownMessage
 from tests.kernel.messages.shapes import heard
 from tests.kernel.messages.vendors import require_types
-from tests.validators import NAME, require_request, texts
+from tests.validators import NAME, iter_texts, require_request
 
 Json = dict[str, Any]
 
@@ -138,7 +138,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
     """Draw messages of all kinds in any order, each with words that no other has."""
     numbers = count()
 
-    def words() -> str:
+    def draw_words() -> str:
         return f"word{next(numbers)}." + draw(ENDS)
 
     def draw_parts(most: int = 2) -> tuple[MessagePart, ...]:
@@ -149,7 +149,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
         blank = kind == "text" and draw(st.integers(0, 5)) == 0
         return MessagePart(
             kind=kind,  # type: ignore[arg-type]  # one of them
-            words=draw(ENDS) if blank or kind != "text" else words(),
+            words=draw(ENDS) if blank or kind != "text" else draw_words(),
             medium=None if kind == "text" else draw(MEDIA),
             sent=draw(SENT),
             vendor=draw(VENDORS),
@@ -165,10 +165,10 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
             vendor=draw(VENDORS),
         )
 
-    def result() -> Result:
+    def draw_result() -> Result:
         name = draw(st.sampled_from([None, *NAMES]))
         failed = draw(st.booleans())
-        said = (MessagePart(kind="text", words=words()), *draw_parts(1))
+        said = (MessagePart(kind="text", words=draw_words()), *draw_parts(1))
         vendor = draw(VENDORS)
         return Result(
             id=draw(IDS),
@@ -193,8 +193,8 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
             ),
             parts=draw_parts() if draw(st.booleans()) else (),
             calls=called,
-            results=tuple(result() for _ in range(answers)),
-            refusal=words() if draw(st.integers(0, 6)) == 0 else None,
+            results=tuple(draw_result() for _ in range(answers)),
+            refusal=draw_words() if draw(st.integers(0, 6)) == 0 else None,
             thoughts=tuple(draw(st.lists(THOUGHTS, max_size=1))),
         )
         return ShownMessage(
@@ -257,7 +257,7 @@ def test_messages_in_any_order_are_valid(
         require_request(vendor, request)
         last = request[FORMATS[vendor].field][-1]
         if last.get("role") in ("assistant", "model"):
-            ends = [*texts(last.get("content", last.get("parts")))][-1]
+            ends = [*iter_texts(last.get("content", last.get("parts")))][-1]
             assert ends == ends.rstrip()
 
 
@@ -315,7 +315,7 @@ def test_roles_never_change(talk: list[ShownMessage], vendor: Vendor) -> None:
 @settings(deadline=None, max_examples=40)
 @given(talk=talks(), vendor=st.sampled_from([*FORMATS]))
 def test_base64_is_never_text(talk: list[ShownMessage], vendor: Vendor) -> None:
-    for text in texts(build_request(talk, vendor)):
+    for text in iter_texts(build_request(talk, vendor)):
         assert not any(each in text for each in BYTES)
 
 

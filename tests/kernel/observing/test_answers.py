@@ -43,7 +43,7 @@ def read(*items: Any, **more: Any) -> ObserverAnswer | answers.Refusal:
     return answers.read(json.dumps({"lines": items, **more}), first=10, end=20)
 
 
-def only(item: Any) -> ObservationLine:
+def read_only_line(item: Any) -> ObservationLine:
     found = read(item)
     assert isinstance(found, ObserverAnswer)
     (line,) = found.lines
@@ -69,7 +69,7 @@ def test_answer_is_read_from_every_known_form(form: str) -> None:
 def test_slots_are_clipped_and_default_to_the_whole_range(
     slots: Any, range_: tuple[int, int]
 ) -> None:
-    line = only({**ITEM, "slots": slots})
+    line = read_only_line({**ITEM, "slots": slots})
     assert (line.first, line.end) == range_
 
 
@@ -87,7 +87,7 @@ def test_slots_are_clipped_and_default_to_the_whole_range(
 def test_optional_field_is_ignored_when_malformed(
     sent: dict[str, Any], line: ObservationLine
 ) -> None:
-    assert only({**ITEM, **sent}) == line
+    assert read_only_line({**ITEM, **sent}) == line
 
 
 def test_malformed_line_is_dropped_and_counted() -> None:

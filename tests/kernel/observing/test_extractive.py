@@ -28,24 +28,24 @@ THREADS = st.lists(SLOTS, min_size=1, max_size=40).map(
 )
 
 
-def slot(index: int, role: str, text: str | None, **more: Any) -> ObservedSlot:
+def build_slot(index: int, role: str, text: str | None, **more: Any) -> ObservedSlot:
     at = BEGUN + timedelta(minutes=index)
     return ObservedSlot(index, role, at, text, tokens=500, **more)
 
 
 def test_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
     spoken = [
-        slot(4, "user", "Where is order A-17?"),
-        slot(5, "assistant", "I'll look.", tools=("find", "find")),
-        slot(6, "tool", "none"),
-        slot(7, "tool", "timeout", error=True),
-        slot(8, "assistant", None),
-        slot(9, "user", None),
-        slot(10, "tool", "left over"),
-        slot(11, "assistant", "", tools=("find", "read"), arguments=("", "a.py")),
-        slot(12, "tool", "sent"),
-        slot(13, "tool", "by post"),
-        slot(14, "assistant", "It was sent."),
+        build_slot(4, "user", "Where is order A-17?"),
+        build_slot(5, "assistant", "I'll look.", tools=("find", "find")),
+        build_slot(6, "tool", "none"),
+        build_slot(7, "tool", "timeout", error=True),
+        build_slot(8, "assistant", None),
+        build_slot(9, "user", None),
+        build_slot(10, "tool", "left over"),
+        build_slot(11, "assistant", "", tools=("find", "read"), arguments=("", "a.py")),
+        build_slot(12, "tool", "sent"),
+        build_slot(13, "tool", "by post"),
+        build_slot(14, "assistant", "It was sent."),
     ]
     lines = observe(spoken, count=estimate_tokens)
     rows = render_lines(lines).splitlines()
@@ -63,10 +63,10 @@ def test_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
 
 def test_each_code_stands_where_it_was_said_first() -> None:
     spoken = [
-        slot(0, "user", "Where is A-17?", codes=("A-17",)),
-        slot(1, "assistant", "", tools=("find",), codes=("A-17",)),
-        slot(2, "tool", "{}", codes=("A-17", "B-18", "C-19")),
-        slot(3, "assistant", "Here is a list:", codes=("A-17", "C-19")),
+        build_slot(0, "user", "Where is A-17?", codes=("A-17",)),
+        build_slot(1, "assistant", "", tools=("find",), codes=("A-17",)),
+        build_slot(2, "tool", "{}", codes=("A-17", "B-18", "C-19")),
+        build_slot(3, "assistant", "Here is a list:", codes=("A-17", "C-19")),
     ]
     assert [line.text for line in observe(spoken, count=estimate_tokens)] == [
         "user: Where is A-17?",
@@ -77,7 +77,7 @@ def test_each_code_stands_where_it_was_said_first() -> None:
 
 def test_codes_outlast_what_was_said_around_them() -> None:
     spoken = [
-        slot(n, "assistant", f"{'word ' * 40}and then", codes=(f"A-{n}",))
+        build_slot(n, "assistant", f"{'word ' * 40}and then", codes=(f"A-{n}",))
         for n in range(10, 40)
     ]
     spoken = [each._replace(tokens=60) for each in spoken]
@@ -91,12 +91,15 @@ def test_codes_outlast_what_was_said_around_them() -> None:
 
 def test_rules_wishes_and_files_outlast_what_is_said_around_them() -> None:
     spoken = [
-        slot(0, "user", "Good day. Never deploy on a Friday."),
-        slot(1, "assistant", "", tools=("write",), arguments=("src/main.py",)),
-        slot(2, "tool", "ok"),
-        slot(3, "user", "I prefer the cottage."),
-        slot(4, "user", "Thanks!"),
-        *(slot(n, "user", f"{'It rained on the hills. ' * 6}") for n in range(5, 60)),
+        build_slot(0, "user", "Good day. Never deploy on a Friday."),
+        build_slot(1, "assistant", "", tools=("write",), arguments=("src/main.py",)),
+        build_slot(2, "tool", "ok"),
+        build_slot(3, "user", "I prefer the cottage."),
+        build_slot(4, "user", "Thanks!"),
+        *(
+            build_slot(n, "user", f"{'It rained on the hills. ' * 6}")
+            for n in range(5, 60)
+        ),
     ]
     lines = reflect(
         observe(spoken, count=estimate_tokens), tokens=90, count=estimate_tokens
@@ -110,9 +113,12 @@ def test_rules_wishes_and_files_outlast_what_is_said_around_them() -> None:
 
 def test_wish_outlasts_a_rule_that_is_said_again() -> None:
     spoken = [
-        slot(0, "user", "I prefer the cottage by the lake."),
-        slot(1, "user", "Never call Anna on a Friday, ever."),
-        *(slot(n, "user", "Never call Odile on a Friday, ever.") for n in range(2, 40)),
+        build_slot(0, "user", "I prefer the cottage by the lake."),
+        build_slot(1, "user", "Never call Anna on a Friday, ever."),
+        *(
+            build_slot(n, "user", "Never call Odile on a Friday, ever.")
+            for n in range(2, 40)
+        ),
     ]
     lines = reflect(
         observe(spoken, count=estimate_tokens), tokens=100, count=estimate_tokens
@@ -124,9 +130,9 @@ def test_wish_outlasts_a_rule_that_is_said_again() -> None:
 
 def test_wish_outlasts_codes_of_what_is_folded() -> None:
     spoken = [
-        slot(0, "user", "I prefer the cottage by the lake."),
+        build_slot(0, "user", "I prefer the cottage by the lake."),
         *(
-            slot(n, "assistant", f"{'word ' * 40}and", codes=(f"A-{n}", f"B-{n}"))
+            build_slot(n, "assistant", f"{'word ' * 40}and", codes=(f"A-{n}", f"B-{n}"))
             for n in range(1, 40)
         ),
     ]
@@ -138,7 +144,7 @@ def test_wish_outlasts_codes_of_what_is_folded() -> None:
 
 def test_tools_that_nobody_called_are_counted() -> None:
     (line,) = observe(
-        [slot(0, "tool", "a"), slot(1, "tool", "b")], count=estimate_tokens
+        [build_slot(0, "tool", "a"), build_slot(1, "tool", "b")], count=estimate_tokens
     )
     assert line.text == "tool ×2 → b"
 

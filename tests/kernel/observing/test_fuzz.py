@@ -30,9 +30,9 @@ from memoryhub.kernel.state.observing import Observation, Observing
 from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.kernel.state.pages import Location
 from memoryhub.kernel.state.state import ThreadState
-from tests.kernel.paged import bounded
+from tests.kernel.paged import assert_bounded
 from tests.oracles.observing import Standing
-from tests.oracles.paging import BEGAN, Bench, slot
+from tests.oracles.paging import BEGAN, Bench, build_slot
 
 STEPS = 400
 #: Of one thread; more make what it inherits too long to look through.
@@ -67,7 +67,7 @@ class World:
             self.append: 30,
             self.begin_run: 20,
             self.finish: 20,
-            self.turn: 12,
+            self.take_turn: 12,
             self.activate: 3,
             self.reflect: 8,
             self.lose: 2,
@@ -86,7 +86,7 @@ class World:
             assert self.bench.state == before
         live = self.bench.rows.live
         self.standing.check(self.bench.state, before.observing, live)
-        bounded(self.bench.state)
+        assert_bounded(self.bench.state)
 
     # Acts
 
@@ -96,7 +96,7 @@ class World:
             role = self.chance.choice(["user", "assistant", "assistant", "tool"])
             if role == "tool" and not (groups and groups[-1].stop == index):
                 role = "assistant"
-            new = slot(self.chance.randint(5, self.size), role)
+            new = build_slot(self.chance.randint(5, self.size), role)
             self.do(AppendSlots(slots=(new,)))
 
     def begin_run(self) -> None:
@@ -107,7 +107,9 @@ class World:
         found = self.observed(begin, end, most)
         if begin < end and self.chance.random() < 0.2:
             # An agent observes whatever it likes.
-            found = new(begin, self.chance.randint(begin + 1, end), raw=10)
+            found = build_observation(
+                begin, self.chance.randint(begin + 1, end), raw=10
+            )
         if found is not None:
             self.runs.append(Run(found, seen.epoch, reflects=False))
 
@@ -132,7 +134,7 @@ class World:
             read = whole[: self.chance.randint(1, len(whole))]
             self.runs.append(Run(self.reflection(read), seen.epoch, reflects=True))
 
-    def turn(self) -> None:
+    def take_turn(self) -> None:
         pieces, state = list[NewObservation](), self.bench.state
         ahead = (state.observing.watermark, state.slot_count)
         most = formulas.compute_cap(state.paging.settings, None)
@@ -237,14 +239,14 @@ class World:
         if to is None:
             return None
         raw = sum(tokens for tokens, _ in spoken[: to - begin])
-        return new(begin, to, raw=raw)
+        return build_observation(begin, to, raw=raw)
 
     def reflection(self, read: list[Observation]) -> NewObservation:
         names = [each.page_id for each in read]
         raw = sum(each.raw for each in read)
         # Now and then one that is not smaller, which is refused.
         tokens = sum(each.tokens for each in read) // self.chance.choice([1, 2, 2, 3])
-        return new(
+        return build_observation(
             read[0].begin, read[-1].end, raw=raw, covers=names, tokens=max(1, tokens)
         )
 
@@ -258,7 +260,7 @@ class World:
         return events
 
 
-def new(
+def build_observation(
     begin: int,
     end: int,
     *,
@@ -320,13 +322,13 @@ def lost(self: Observing) -> Observing:
     return after._replace(log=(after.log[0], *after.log[2:]))
 
 
-def back(self: Observing, gone: Callable[[int], bool]) -> Observing:
+def step_back(self: Observing, gone: Callable[[int], bool]) -> Observing:
     after = WITHOUT(self, gone)
     begins = [begin for begin, _ in after.list_gaps()]
     return after._replace(cursor=min([after.cursor, *begins]))
 
 
-def opened(state: ThreadState, end: int, pages: PageTable) -> bool:
+def is_always_open(state: ThreadState, end: int, pages: PageTable) -> bool:
     return True
 
 
@@ -339,8 +341,8 @@ REPLACED, WITHOUT = Observing.replace_reflected, Observing.remove_erased
 BUGS: dict[str, tuple[Any, str, Any]] = {
     "a range observed twice": (Observing, "find_range_end", twice),
     "a chunk lost at reflection": (Observing, "replace_reflected", lost),
-    "a cursor moved back": (Observing, "remove_erased", back),
-    "an open group covered": (observing, "is_closed", opened),
+    "a cursor moved back": (Observing, "remove_erased", step_back),
+    "an open group covered": (observing, "is_closed", is_always_open),
     "a gap skipped": (Observing, "list_uncovered", skipped),
 }
 

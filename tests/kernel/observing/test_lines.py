@@ -57,7 +57,7 @@ def logs(draw: st.DrawFn, *, whole: bool = False) -> list[ObservationLine]:
     return found
 
 
-def slots(found: list[ObservationLine] | tuple[ObservationLine, ...]) -> set[int]:
+def list_slots(found: list[ObservationLine] | tuple[ObservationLine, ...]) -> set[int]:
     return {slot for line in found for slot in range(line.first, line.end)}
 
 
@@ -158,10 +158,10 @@ def test_folded_lines_keep_their_complete_provenance(
     found: list[ObservationLine], tokens: int
 ) -> None:
     kept = fold_lines(found, tokens, count=estimate_tokens, codes=2)
-    assert slots(kept) >= slots(found)
+    assert list_slots(kept) >= list_slots(found)
     assert len(kept) <= 1 or estimate_tokens(render_lines(kept)) <= tokens
     made = fold_lines(found, tokens, count=estimate_tokens)
-    assert slots(made) >= slots(found)
+    assert list_slots(made) >= list_slots(found)
     assert len(made) <= 1 or estimate_tokens(render_lines(made)) <= tokens
     assert fold_lines(made, tokens, count=estimate_tokens) == made
 
@@ -179,7 +179,7 @@ def test_folded_lines_are_one_wherever_they_stood() -> None:
 @given(logs(), st.integers(0, 200))
 def test_log_fits_or_is_a_line(found: list[ObservationLine], tokens: int) -> None:
     made = fold_lines(found, tokens, count=estimate_tokens)
-    assert slots(made) >= slots(found)
+    assert list_slots(made) >= list_slots(found)
     assert len(made) <= 1 or estimate_tokens(render_lines(made)) <= tokens
 
 

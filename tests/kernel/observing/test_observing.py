@@ -28,8 +28,8 @@ from memoryhub.kernel.observing.observing import (
 )
 from memoryhub.kernel.paging.page_commands import BeginTurn, EvictPage
 from memoryhub.kernel.state.paging_config import PagingSettings
-from tests.kernel.observing.test_fuzz import new
-from tests.oracles.paging import Bench, make, page, slot
+from tests.kernel.observing.test_fuzz import build_observation
+from tests.oracles.paging import Bench, build_page, build_slot, make
 
 
 def build_observed_thread(budget: int = 9_000, **config: Any) -> Bench:
@@ -39,12 +39,12 @@ def build_observed_thread(budget: int = 9_000, **config: Any) -> Bench:
 
 def say(bench: Bench, *roles: str, tokens: int = 100) -> None:
     for role in roles:
-        bench.do(AppendSlots(slots=(slot(tokens, role),)))
+        bench.do(AppendSlots(slots=(build_slot(tokens, role),)))
 
 
 def observe(bench: Bench, begin: int, end: int, *, epoch: int | None = None) -> str:
     seen = bench.state.observing
-    made = new(begin, end, raw=100 * (end - begin))
+    made = build_observation(begin, end, raw=100 * (end - begin))
     epoch = seen.epoch if epoch is None else epoch
     *_, event = bench.do(CreateObservation(made=made, epoch=epoch))
     page_id: str = event.page_id
@@ -56,7 +56,7 @@ def reflection(bench: Bench, *covers: str) -> CreateReflection:
     read = [each for each in seen.log if each.page_id in covers]
     begin, end = read[0].begin, read[-1].end
     raw = sum(each.raw for each in read)
-    made = new(begin, end, raw=raw, covers=[*covers], tokens=raw // 10)
+    made = build_observation(begin, end, raw=raw, covers=[*covers], tokens=raw // 10)
     return CreateReflection(made=made, epoch=seen.epoch)
 
 
@@ -256,11 +256,11 @@ def test_full_window_keeps_user_message() -> None:
 def test_eviction_never_skips_unobserved() -> None:
     bench = build_observed_thread()
     spoken = {f"slot-{n}" for n in range(40)}
-    make(bench, *(page(f"old-{n}", 150) for n in range(20)))
+    make(bench, *(build_page(f"old-{n}", 150) for n in range(20)))
     say(bench, *["user", "assistant"] * 20, tokens=150)
     assert spoken <= {*bench.paging.frames}
     # A page pinned as new stays until the turn, which shows all messages.
-    make(bench, *(page(f"new-{n}", 150) for n in range(20)))
+    make(bench, *(build_page(f"new-{n}", 150) for n in range(20)))
     assert not spoken <= {*bench.paging.frames}
     bench.do(BeginTurn())
     assert spoken <= {*bench.paging.frames}
@@ -274,7 +274,7 @@ def test_uncovered_slots_leave_last_and_return_at_turn() -> None:
     say(bench, *["user", "assistant"] * 10, tokens=150)
     away = {f"slot-{n}" for n in range(70)} - {*bench.paging.frames}
     assert away
-    pieces = tuple(new(n, n + 10, raw=1_500) for n in range(0, 60, 10))
+    pieces = tuple(build_observation(n, n + 10, raw=1_500) for n in range(0, 60, 10))
     (began,) = [
         event
         for event in bench.do(BeginTurn(observed=pieces))

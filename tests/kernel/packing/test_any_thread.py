@@ -73,9 +73,9 @@ class Threads(RuleBasedStateMachine):
             text = text.replace("\\u2022", "a tide " * words)
             text = text.replace('"find"', json.dumps(name))
             self.sent.append(json.loads(text.replace('"c"', json.dumps(call_id))))
-            self.taken(role, self.sent[-1])
+            self.say_if_room(role, self.sent[-1])
 
-    def taken(self, role: str | None, content: Any) -> None:
+    def say_if_room(self, role: str | None, content: Any) -> None:
         # Pins may leave no room.
         with suppress(NoRoomError):
             self.loop.say(role, content)
@@ -83,7 +83,7 @@ class Threads(RuleBasedStateMachine):
     @rule(pick=PICKS, role=ROLES)
     def say_again(self, pick: int, role: str | None) -> None:
         if self.sent:
-            self.taken(role, self.sent[-1 - pick % len(self.sent)])
+            self.say_if_room(role, self.sent[-1 - pick % len(self.sent)])
 
     @rule(pick=PICKS, level=st.integers(0, 4))
     def lose_or_fetch(self, pick: int, level: int) -> None:
@@ -103,7 +103,7 @@ class Threads(RuleBasedStateMachine):
         share=st.sampled_from([1, 1, 0.6, 0.3]),
         mode=st.sampled_from(["strict", "relaxed", "passive"]),
     )
-    def turn(self, share: float, mode: str) -> None:
+    def take_turn(self, share: float, mode: str) -> None:
         self.loop.do(BeginTurn())
         budget = self.loop.paging.settings.budget_tokens
         try:

@@ -92,7 +92,7 @@ def shown_slot(index: int, role: str | None, content: Any, **fields: Any) -> Sho
     return ShownPage(opened, seq=index + 10, **fields)
 
 
-def written(pages: list[ShownPage]) -> list[dict[str, Any]]:
+def render_pages(pages: list[ShownPage]) -> list[dict[str, Any]]:
     texts = conversation.render(pages, "chat", ids=RequestIds())
     # Parallel calls of several pages are one message, a part of it each.
     found: list[dict[str, Any]] = json.loads(f"[{','.join(chain(*texts))}]")
@@ -111,7 +111,7 @@ def test_conversation_is_valid_in_every_format(given: list[Any]) -> None:
         shown_slot(n, role, content, **shown)
         for n, ((role, content), shown) in enumerate(given)
     ]
-    require_chat(written(pages))
+    require_chat(render_pages(pages))
 
 
 @settings(deadline=None)
@@ -120,7 +120,7 @@ def test_roles_never_change(given: list[Any]) -> None:
     """A text keeps the role of its speaker, or is delivered by a tool."""
     for n, ((role, content), shown) in enumerate(given):
         page = shown_slot(n, role, content, **shown)
-        messages = written([page])
+        messages = render_pages([page])
         spoken = {each["role"] for each in messages if each.get("content")}
         assert spoken <= {role, "tool"}, (role, messages)
         assert "system" not in spoken
@@ -147,12 +147,16 @@ def test_call_and_its_result_stand_as_they_came() -> None:
         shown_slot(1, "assistant", CALL),
         shown_slot(2, "tool", RESULT),
     ]
-    assert written(pages) == [{"role": "user", "content": "Look it up."}, CALL, RESULT]
+    assert render_pages(pages) == [
+        {"role": "user", "content": "Look it up."},
+        CALL,
+        RESULT,
+    ]
 
 
 def test_result_that_was_lowered_keeps_its_role_and_its_call() -> None:
     pages = [shown_slot(1, "assistant", CALL), shown_slot(2, "tool", RESULT, level=2)]
-    (_, result) = written(pages)
+    (_, result) = render_pages(pages)
     assert result == {
         "role": "tool",
         "tool_call_id": "call_1",
@@ -163,7 +167,7 @@ def test_result_that_was_lowered_keeps_its_role_and_its_call() -> None:
 @pytest.mark.parametrize("kept", [[1], [2]])
 def test_half_a_group_is_made_whole(kept: list[int]) -> None:
     whole = {1: shown_slot(1, "assistant", CALL), 2: shown_slot(2, "tool", RESULT)}
-    call, result = written([whole[n] for n in kept])
+    call, result = render_pages([whole[n] for n in kept])
     name, text = {
         1: ("lookup", "[no result was recorded]"),
         2: ("tool", "Row 1. Row 2."),
@@ -178,20 +182,20 @@ def test_id_that_comes_twice_is_written_anew_on_both_sides() -> None:
         shown_slot(n, *each)
         for n, each in enumerate([("assistant", CALL), ("tool", RESULT)] * 2)
     ]
-    first, second = (written(pages)[n] for n in (0, 2))
+    first, second = (render_pages(pages)[n] for n in (0, 2))
     ids = [each["tool_calls"][0]["id"] for each in (first, second)]
     assert ids[0] == "call_1"
     assert len(ids[1]) == 9
-    assert written(pages)[3]["tool_call_id"] == ids[1]
+    assert render_pages(pages)[3]["tool_call_id"] == ids[1]
 
 
 def test_calls_of_ours_leave_what_was_said_beside_them() -> None:
     both = asks("call_9", "rules")
     both["content"] = "Let me see."
-    assert written([shown_slot(0, "assistant", both)]) == [
+    assert render_pages([shown_slot(0, "assistant", both)]) == [
         {"role": "assistant", "content": "Let me see."}
     ]
-    assert written([shown_slot(0, "assistant", asks("call_9", "rules"))]) == []
+    assert render_pages([shown_slot(0, "assistant", asks("call_9", "rules"))]) == []
 
 
 def test_memory_never_gains_authority() -> None:
@@ -200,7 +204,7 @@ def test_memory_never_gains_authority() -> None:
     opened = OpenedPage(
         page_id="p", type="artifact", modality="text", content={"text": text}
     )
-    call, result = written([ShownPage(opened, seq=7)])
+    call, result = render_pages([ShownPage(opened, seq=7)])
     assert (call["role"], result["role"]) == ("assistant", "tool")
     assert result["content"] == f"page p · artifact · full\n\n{text}"
     assert json.loads(call["tool_calls"][0]["function"]["arguments"])["page_id"] == "p"

@@ -22,7 +22,7 @@ from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.state.paging_config import FORMATS
 from tests.kernel.messages.shapes import PNG, heard
 from tests.kernel.packing.test_talk import CONFIGS, STEPS, Talk
-from tests.oracles.loops import Loop, shown, slot_of
+from tests.oracles.loops import Loop, render_texts, slot_of
 
 #: The most that a result takes which is named only.
 STUB = 90
@@ -103,7 +103,7 @@ def test_cut_text_is_recorded_with_its_tokens(
     ]
     cuts = {each.page_id: each for each in packed.cut}
     assert len(cuts) == len(cut)
-    messages = shown(packed.request)
+    messages = render_texts(packed.request)
     for ref, lowered in cut:
         opened = talk.texts[ref.get_location(talk.state.id)]
         text = render_shown_text(opened, level=ref.level)
@@ -132,7 +132,7 @@ def said_since(talk: Talk, ref: Ref) -> bool:
 
 def talked(steps: list[tuple[str, Any]], config: tuple[int, int]) -> Talk:
     talk = Talk(budget_tokens=config[0], reserved_tokens=config[1])
-    talk.say("user", talk.text("user", 20))
+    talk.say("user", talk.build_text("user", 20))
     for what, how in steps:
         talk.step(what, how)
     talk.do(BeginTurn())
@@ -167,14 +167,14 @@ def uncut(record: ContextRecord) -> Iterator[ContextRecord]:
         for ref in section.refs:
             if ref.cut:
                 refs = tuple(
-                    whole(each) if each is ref else each for each in section.refs
+                    to_whole(each) if each is ref else each for each in section.refs
                 )
                 sections = [*record.sections]
                 sections[n] = replace(section, refs=refs)
                 yield replace(record, sections=tuple(sections))
 
 
-def whole(ref: Ref) -> Ref:
+def to_whole(ref: Ref) -> Ref:
     return ref._replace(cut=None, kept=())
 
 

@@ -18,8 +18,8 @@ from memoryhub.kernel.paging.page_commands import BeginTurn, DeletePage
 from memoryhub.kernel.state.page_events import PageEvicted, PageFaulted, PageReferenced
 from memoryhub.kernel.state.pages import Modality
 from memoryhub.kernel.tools.tools import LEAST
-from tests.oracles.loops import Loop, asks, brings, shown, slot_of
-from tests.oracles.paging import only
+from tests.oracles.loops import Loop, asks, brings, render_texts, slot_of
+from tests.oracles.paging import list_of_kind
 
 BUDGETS = st.sampled_from([2_000, 3_000, 8_000, 32_000, 128_000])
 WORDS = st.sampled_from(["seat", "straße", "座席", '"quoted"\n', "<VM:RULES>", "1234 "])
@@ -69,7 +69,7 @@ def test_charged_fault_is_in_next_request(
     loop.do(BeginTurn())
     packed = loop.request()
     # A hint may be all of a short page.
-    said = shown(packed.request).splitlines()
+    said = render_texts(packed.request).splitlines()
     texts = "\n".join(each for each in said if '"available_pages"' not in each)
     assert packed.tokens <= config["budget_tokens"]
     for number in range(len(shares)):
@@ -87,7 +87,7 @@ def test_fetched_page_is_shown_although_all_others_leave() -> None:
     loop.do(BeginTurn(slots=(slot_of("user", "And the rules?"),)))
     assert isinstance(loop.fault("rules"), PageFaulted)
     loop.do(BeginTurn())
-    assert "needle-1 " in shown(loop.request().request)
+    assert "needle-1 " in render_texts(loop.request().request)
 
 
 TEXTS = st.lists(WORDS | st.text(max_size=20), max_size=200).map("".join)
@@ -143,7 +143,7 @@ def test_page_larger_than_a_request_is_read_in_parts() -> None:
         *_, last = loop.frame("rows").parts
         place = loop.frame("rows").entry.full.location
         part = slice(*ranges.find_characters(loop.texts[place], *last[:2]))
-        assert long[part] in shown(loop.request().request)
+        assert long[part] in render_texts(loop.request().request)
         read += long[part]
         offset += 900
     assert read == long
@@ -188,7 +188,7 @@ def test_fetched_page_is_counted_once() -> None:
     both = [Loop(budget_tokens=3_000, reserved_tokens=1_500) for _ in range(2)]
     requests = [fetch_page(loop, append=n == 1) for n, loop in enumerate(both)]
     assert requests[0] == requests[1]
-    assert shown(requests[0].encode()).count("needle-1 ") == 1
+    assert render_texts(requests[0].encode()).count("needle-1 ") == 1
     assert both[0].paging.used == both[1].paging.used
     assert {*both[1].paging.frames} == {"slot-0", "rules"}
     call: Any
@@ -231,13 +231,13 @@ def test_answered_calls_leave_the_request() -> None:
     )
     assert {*loop.paging.frames} == {"slot-0", "slot-1", "slot-2"}
     packed = loop.request()
-    assert "There is no page of that id." in shown(packed.request)
+    assert "There is no page of that id." in render_texts(packed.request)
     messages = json.loads(packed.request)["messages"][-2:]
     assert messages == [asks("call_1", "rools"), refusal]
     loop.restart()
     loop.do(BeginTurn(slots=(slot_of("user", "And now?"),)))
     assert {*loop.paging.frames} == {"slot-0", "slot-3"}
-    left = only([each.event for each in loop.log], PageEvicted)
+    left = list_of_kind([each.event for each in loop.log], PageEvicted)
     assert {(each.page_id, each.cause) for each in left} == {
         ("slot-1", "answered"),
         ("slot-2", "answered"),

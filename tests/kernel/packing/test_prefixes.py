@@ -18,7 +18,7 @@ from memoryhub.kernel.packing import prefixes
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.packing.prefixes import CommonPrefix, RecordedRequest
 from memoryhub.kernel.state.pages import Location
-from tests.kernel.packs import PARENT, THREAD, Thread, call, hostile, result
+from tests.kernel.packs import PARENT, THREAD, Thread, build_result, call, hostile
 
 #: A page or a message: what it is, its text, and whether it is a summary of it only.
 PARTS = st.lists(
@@ -37,10 +37,10 @@ def thread_of(parts: Sequence[tuple[str, str, bool]]) -> Thread:
     thread = Thread()
     for n, (what, text, short) in enumerate(parts):
         if what == "page":
-            thread.page(text, level=2 if short else 0)
+            thread.add_page(text, level=2 if short else 0)
         elif what == "call":
             thread.say(call("look", f"c{n}"), role="assistant")
-            thread.say(result(text, f"c{n}"), role="tool")
+            thread.say(build_result(text, f"c{n}"), role="tool")
         else:
             thread.say(text, role=what)
     return thread
@@ -91,7 +91,7 @@ def test_prefix_equals_brute_force(
 def test_prefix_break_names_the_ref() -> None:
     thread = Thread()
     for n in range(4):
-        thread.page(f"note {n}")
+        thread.add_page(f"note {n}")
     thread.say("hello")
     before = thread.pack(mode="passive")
     gone = thread.pages.pop(1)
@@ -110,7 +110,7 @@ def test_prefix_break_names_the_ref() -> None:
 
 def test_forks_first_turn_is_compared_with_its_parents_last() -> None:
     thread = Thread()
-    note = thread.page("a note")
+    note = thread.add_page("a note")
     thread.say("hello")
     child = thread.pack(mode="passive")
     texts = {

@@ -143,7 +143,7 @@ def test_request_is_valid_in_every_format(
     """Each request of a talk, within its budget, as its API reads it."""
     budget, reserved = config
     talk = Talk(budget_tokens=budget, reserved_tokens=reserved, format=shape)
-    talk.say("user", talk.text("user", 20))
+    talk.say("user", talk.build_text("user", 20))
     if words:
         # One that is called, and one that never is.
         talk.give("look_up", "stop", words=words)

@@ -53,7 +53,7 @@ class Talk:
         self.texts[Location(THREAD, seq, 0)] = make_page(seq, role, content)
         return Ref(seq, 0)
 
-    def page(self, text: str, *, part: tuple[int, int] | None = None) -> Ref:
+    def add_page(self, text: str, *, part: tuple[int, int] | None = None) -> Ref:
         seq = len(self.texts) + 1
         self.texts[Location(THREAD, seq, 0)] = OpenedPage(
             page_id=f"page-{seq}",
@@ -118,7 +118,7 @@ def test_request_says_the_head_then_the_talk_then_what_there_is() -> None:
     system = talk.add("system", "Be brief.")
     history = [talk.add("user", "Look it up."), talk.add("assistant", CALL)]
     history.append(talk.lowered(talk.add("tool", RESULT), "Two rows."))
-    history.append(talk.page("The rules of fares."))
+    history.append(talk.add_page("The rules of fares."))
     exchange = [talk.add("user", "And now?")]
     found = request(talk, talk.record(history, exchange, (system,)))
     messages = found["messages"]
@@ -153,7 +153,7 @@ def test_ref_stands_in_the_request_at_its_recorded_place(
     talk = Talk()
     system = talk.add("system", f"Prompt {prompt}")
     refs = [talk.add(*each) for each in messages]
-    refs.append(talk.page("Rows and rows.", part=(5, 14)))
+    refs.append(talk.add_page("Rows and rows.", part=(5, 14)))
     record = talk.record(refs[:begins], refs[begins:], (system,))
     made = requests.assemble(record, talk.texts, thread=THREAD)
     whole = json.loads(made)
@@ -188,7 +188,7 @@ def test_request_prefix_is_shared_within_an_exchange() -> None:
     more = [
         question,
         talk.add("assistant", asks("call_1", "p")),
-        talk.page("Here it is."),
+        talk.add_page("Here it is."),
     ]
     after = talk.record(history, more)
     made = requests.assemble(before, talk.texts, thread=THREAD)

@@ -22,7 +22,7 @@ FAILED = "No seat is left."
 RESPONSE = {"functionResponse"}
 
 
-def numbers(tokens: int, seed: int = 1) -> str:
+def build_numbers(tokens: int, seed: int = 1) -> str:
     """Build a text in which no stretch is like another."""
     found = " ".join(str(seed * 10**7 + n * 7) for n in range(tokens // 4))
     return found[: count_fitting(found, tokens)]
@@ -82,7 +82,7 @@ def shorten(talk: Loop) -> None:
     talk.do(WriteLevels(made=made))
 
 
-def answers(shape: str, packed: Packed) -> dict[str, str]:
+def parse_answers(shape: str, packed: Packed) -> dict[str, str]:
     request = json.loads(packed.request)
     if shape == "chat":
         found = [each for each in request["messages"] if each["role"] == "tool"]
@@ -117,10 +117,10 @@ def answers(shape: str, packed: Packed) -> dict[str, str]:
 def test_each_result_is_cut_by_itself_and_fills_the_room(
     shape: str, budget: int, sizes: list[int]
 ) -> None:
-    long = [numbers(size, seed=n + 1) for n, size in enumerate(sizes)]
+    long = [build_numbers(size, seed=n + 1) for n, size in enumerate(sizes)]
     texts = [*long, CODE, FAILED]
     _, packed = asked(shape, texts, budget_tokens=budget, reserved_tokens=800)
-    got = answers(shape, packed)
+    got = parse_answers(shape, packed)
     assert [got["call_" + str(len(sizes) + n)] for n in (0, 1)] == [CODE, FAILED]
     shown = [got[f"call_{n}"] for n in range(len(sizes))]
     cut = [text for text, whole in zip(shown, long, strict=True) if text != whole]
@@ -140,19 +140,19 @@ def test_each_result_is_cut_by_itself_and_fills_the_room(
 
 @pytest.mark.parametrize("shape", FORMATS)
 def test_results_fill_the_room_whatever_is_left_over_between_them(shape: str) -> None:
-    texts = [numbers(600, n + 1) for n in range(11)]
+    texts = [build_numbers(600, n + 1) for n in range(11)]
     for budget in range(4_000, 4_011):
         _, packed = asked(shape, texts, budget_tokens=budget, reserved_tokens=800)
         assert budget * 0.95 < packed.tokens <= budget
-        got = answers(shape, packed)
+        got = parse_answers(shape, packed)
         assert all(len(got[f"call_{n}"]) > 500 for n in range(11))
 
 
 @pytest.mark.parametrize("shape", FORMATS)
 def test_offset_reads_on_without_a_gap(shape: str) -> None:
-    long = numbers(30_000)
+    long = build_numbers(30_000)
     talk, packed = asked(shape, [CODE, long], budget_tokens=6_000, reserved_tokens=800)
-    head, line, tail = answers(shape, packed)["call_1"].split("\n")
+    head, line, tail = parse_answers(shape, packed)["call_1"].split("\n")
     page_id, offset = line[1:].split(":")[0], int(line.split("offset ")[1].split()[0])
     opened = talk.texts[talk.rows.live[page_id].full.location]
     words = render_shown_text(opened)
@@ -167,9 +167,9 @@ def test_offset_reads_on_without_a_gap(shape: str) -> None:
 def test_cut_result_stays_the_same_in_the_next_turn(shape: str) -> None:
     """The next turn shows the same cut, so the beginning of its request stays."""
     talk, before = asked(
-        shape, [numbers(900), CODE], budget_tokens=2_000, reserved_tokens=800
+        shape, [build_numbers(900), CODE], budget_tokens=2_000, reserved_tokens=800
     )
-    first = answers(shape, before)
+    first = parse_answers(shape, before)
     talk.say("assistant", "I go on.")
     talk.do(BeginTurn())
-    assert answers(shape, talk.request()) == first
+    assert parse_answers(shape, talk.request()) == first

@@ -62,42 +62,49 @@ class Talk(Loop):
             self.kinds.append("page.moved")
         return super()._record(draft)
 
-    def text(self, role: str, tokens: int) -> str:
+    def build_text(self, role: str, tokens: int) -> str:
         mark = len(self.roles)
         self.roles[mark] = role
         return f"m-{mark}-begins " + "word " * tokens
 
     def step(self, what: str, how: Any) -> list[Any]:
         if what == "user":
-            return self.say("user", self.text("user", how))
+            return self.say("user", self.build_text("user", how))
         if what == "answer":
-            content = {"role": "assistant", "content": self.text("assistant", how)}
+            content = {
+                "role": "assistant",
+                "content": self.build_text("assistant", how),
+            }
             return self.say("assistant", content)
         if what in ("tools", "asks"):
             # No two calls begin alike.
             asked = f"{len(self.roles)} " + "word " * (how if what == "asks" else 0)
-            return self._tools([1], asked) if what == "asks" else self._tools(how)
+            return (
+                self._call_tools([1], asked)
+                if what == "asks"
+                else self._call_tools(how)
+            )
         if what == "page":
-            self.keep(f"p{len(self.roles)}", self.text("page", how))
+            self.keep(f"p{len(self.roles)}", self.build_text("page", how))
             return []
         if what == "stray":
-            return self.say("tool", brings("call_stray", self.text("tool", how)))
+            return self.say("tool", brings("call_stray", self.build_text("tool", how)))
         names = sorted(self.rows.live)
         if not names:
             return []
         name = names[how % len(names)]
         if what == "map":
-            return self._mapped(name)
+            return self._map_page(name)
         fetched = self.fault(name, call_id=f"call_{self.state.seq}")
         return [fetched]
 
-    def _mapped(self, name: str) -> list[Any]:
+    def _map_page(self, name: str) -> list[Any]:
         try:
             return self.do(MapPage(page_id=name, level=0))
         except (NoRoomError, PinnedError):
             return []
 
-    def _tools(self, sizes: list[int], arguments: str = "") -> list[Any]:
+    def _call_tools(self, sizes: list[int], arguments: str = "") -> list[Any]:
         ids = [f"call_{len(self.roles)}_{n}" for n in range(len(sizes))]
         if not ids:
             return []
@@ -106,16 +113,16 @@ class Talk(Loop):
         content = {"role": "assistant", "content": None, "tool_calls": calls}
         events = self.say("assistant", content)
         for call_id, size in zip(ids, sizes, strict=True):
-            events += self.say("tool", brings(call_id, self.text("tool", size)))
+            events += self.say("tool", brings(call_id, self.build_text("tool", size)))
         return events
 
 
-def messages(packed: Packed) -> list[dict[str, Any]]:
+def parse_messages(packed: Packed) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(packed.request)["messages"]
     return found
 
 
-def marks(message: dict[str, Any]) -> list[int]:
+def list_marks(message: dict[str, Any]) -> list[int]:
     content = message.get("content") or ""
     return [int(mark) for mark in _MARK.findall(json.dumps(content))]
 
@@ -138,9 +145,9 @@ def regular(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return [step for step in steps if step[0] != "stray"]
 
 
-def turns(talk: Talk, steps: list[tuple[str, Any]]) -> list[TurnTaken]:
+def take_turns(talk: Talk, steps: list[tuple[str, Any]]) -> list[TurnTaken]:
     """Return the request after each step that makes one, and the events before it."""
-    talk.say("user", talk.text("user", 20))
+    talk.say("user", talk.build_text("user", 20))
     found = list[TurnTaken]()
     for what, how in steps:
         talk.kinds.clear()
@@ -173,9 +180,9 @@ def test_roles_never_change(
 ) -> None:
     """A text keeps the role of its speaker, or a tool delivers it out of memory."""
     talk = talks(config)
-    for turn in turns(talk, steps):
-        for message in messages(turn.packed):
-            for mark in marks(message):
+    for turn in take_turns(talk, steps):
+        for message in parse_messages(turn.packed):
+            for mark in list_marks(message):
                 assert message["role"] in (talk.roles[mark], "tool")
 
 
@@ -185,17 +192,19 @@ def test_memory_never_gains_authority(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
     """No text that anybody said or wrote stands in the head."""
-    for turn in turns(talks(config), steps):
-        head = [each for each in messages(turn.packed) if each["role"] == "system"]
+    for turn in take_turns(talks(config), steps):
+        head = [
+            each for each in parse_messages(turn.packed) if each["role"] == "system"
+        ]
         assert len(head) == 1
-        assert not marks(head[0])
+        assert not list_marks(head[0])
 
 
 def test_developer_speaks_the_head_where_servers_want_one() -> None:
     talk = Talk(instructions_role="developer")
     talk.do(BeginTurn(slots=(slot_of("user", "Hello."),)))
     packed = talk.request()
-    assert messages(packed)[0]["role"] == "developer"
+    assert parse_messages(packed)[0]["role"] == "developer"
     packer = packers.PACKERS[packed.record.packer]
     again = packer.assemble(packed.record, talk.texts, thread=talk.state.id)
     assert again == packed.request
@@ -207,8 +216,8 @@ def test_call_groups_are_whole(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
     """Each call in a request has its result, shown or named."""
-    for turn in turns(talks(config), steps):
-        sent = messages(turn.packed)
+    for turn in take_turns(talks(config), steps):
+        sent = parse_messages(turn.packed)
         answered = {each.get("tool_call_id") for each in sent}
         calls = [call for each in sent for call in each.get("tool_calls") or ()]
         assert {call["id"] for call in calls} == answered - {None}
@@ -245,7 +254,7 @@ def test_used_tokens_equal_those_of_the_shown_pages(
 
     A message that fits only beside a page fetched at a lower level is named as cut.
     """
-    for turn in turns(talks(config), regular(steps)):
+    for turn in take_turns(talks(config), regular(steps)):
         packed = turn.packed
         assert not packed.omitted, (packed.omitted, packed.tokens)
         refs = [ref for section in packed.record.sections for ref in section.refs]
@@ -268,9 +277,9 @@ def test_used_tokens_equal_those_of_the_shown_pages(
 def test_results_stand_though_their_calls_are_too_large() -> None:
     """Memory delivers both at the level that fits, and weighs them so."""
     talk = talks((3_000, 1_500))
-    *_, turn = turns(talk, [("asks", 1_400)])
-    results = [each for each in messages(turn.packed) if each["role"] == "tool"]
-    assert [mark for each in results for mark in marks(each)] == [1]
+    *_, turn = take_turns(talk, [("asks", 1_400)])
+    results = [each for each in parse_messages(turn.packed) if each["role"] == "tool"]
+    assert [mark for each in results for mark in list_marks(each)] == [1]
     frames = talk.state.paging.frames
     assert (frames["slot-1"].level, frames["slot-2"].level) == (1, 0)
     assert [each.page_id for each in turn.packed.cut] == ["slot-1"]
@@ -286,19 +295,21 @@ def test_request_prefix_is_shared_within_an_exchange(
 
     A result that was cut for lack of room is cut again, for messages after it.
     """
-    for before, now in pairwise(turns(talks(config), regular(steps))):
+    for before, now in pairwise(take_turns(talks(config), regular(steps))):
         refs = [ref for each in before.packed.record.sections for ref in each.refs]
         if before.exchange == now.exchange and now.kinds.isdisjoint(_BREAKS):
             if any(ref.due for ref in refs):
                 continue
-            earlier, later = messages(before.packed), messages(now.packed)
+            earlier, later = parse_messages(before.packed), parse_messages(now.packed)
             assert later[: len(earlier)] == earlier
 
 
 def test_exchange_is_offered_pages_once() -> None:
     """Pages evicted meanwhile are offered next time: no earlier line changes."""
     steps = [*[("user", 400)] * 4, *[("tools", [300])] * 3, ("user", 1)]
-    found = [each.packed.record.manifest for each in turns(talks((2_200, 900)), steps)]
+    found = [
+        each.packed.record.manifest for each in take_turns(talks((2_200, 900)), steps)
+    ]
     *_, first, second, third, fourth, later = found
     assert first is not None
     assert first.rows
@@ -316,7 +327,7 @@ def test_page_stands_behind_the_message_that_called_for_it() -> None:
     talk.say("assistant", {**asks("call_1", "trains"), "content": "I look it up."})
     talk.say("tool", brings("call_1", "The train leaves from platform 4."))
     talk.do(BeginTurn(continues=True))
-    *_, question, spoken, call, result = messages(talk.request())
+    *_, question, spoken, call, result = parse_messages(talk.request())
     assert question["content"] == "Which platform was it?"
     assert spoken == {"role": "assistant", "content": "I look it up."}
     assert [each["function"]["name"] for each in call["tool_calls"]] == ["page_fault"]
@@ -335,7 +346,7 @@ def test_thoughts_stand_with_the_page_that_they_led_to() -> None:
     talk.say("assistant", {"role": "assistant", "content": [thought, use]})
     talk.say("tool", brings("call_1", "The train leaves from platform 4."))
     talk.do(BeginTurn(continues=True))
-    *_, call, result = messages(talk.request())
+    *_, call, result = parse_messages(talk.request())
     assert [call["content"][0], call["content"][1]["name"]] == [thought, "page_fault"]
     assert result["content"][0]["content"].endswith("platform 4.")
     talk.say("assistant", "Platform 4.")
@@ -349,11 +360,11 @@ def test_thoughts_stand_with_the_page_that_they_led_to() -> None:
 def test_request_prefix_up_to_the_manifest_is_shared_across_exchanges(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
-    for before, now in pairwise(turns(talks(config), regular(steps))):
+    for before, now in pairwise(take_turns(talks(config), regular(steps))):
         if before.exchange != now.exchange and now.kinds.isdisjoint(_BREAKS):
-            earlier = messages(before.packed)
+            earlier = parse_messages(before.packed)
             shared = list(takewhile(_no_list, earlier))
-            assert messages(now.packed)[: len(shared)] == shared
+            assert parse_messages(now.packed)[: len(shared)] == shared
 
 
 def _no_list(message: dict[str, Any]) -> bool:

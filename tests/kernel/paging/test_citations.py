@@ -16,12 +16,12 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PagesCited, TurnRated
-from tests.oracles.paging import Bench, make, only, page, slot
+from tests.oracles.paging import Bench, build_page, build_slot, list_of_kind, make
 
 
 def cite(bench: Bench, *cites: str) -> PagesCited:
     """Append a message of the model that cites these ids; return the citations."""
-    answer = replace(slot(10, "assistant"), cites=cites)
+    answer = replace(build_slot(10, "assistant"), cites=cites)
     cited, *_, appended = bench.do(AppendSlots(slots=(answer,)))
     assert isinstance(appended, SlotAppended)
     assert isinstance(cited, PagesCited)
@@ -32,7 +32,7 @@ def cite(bench: Bench, *cites: str) -> PagesCited:
 @pytest.fixture
 def bench() -> Bench:
     bench = Bench(auto_pin_turns=0)
-    make(bench, page("a", 120), page("b"), page("gone"))
+    make(bench, build_page("a", 120), build_page("b"), build_page("gone"))
     bench.do(DeletePage(page_id="gone"))
     bench.do(BeginTurn())
     return bench
@@ -55,15 +55,17 @@ def test_message_references_all_its_pages_in_one_event(bench: Bench) -> None:
 
 
 def test_message_without_citations_has_no_event(bench: Bench) -> None:
-    assert not only(bench.do(AppendSlots(slots=(slot(9, "assistant"),))), PagesCited)
+    assert not list_of_kind(
+        bench.do(AppendSlots(slots=(build_slot(9, "assistant"),))), PagesCited
+    )
 
 
 def test_cited_page_is_kept_when_the_message_needs_room() -> None:
     bench = Bench(
         budget_tokens=2_000, reserved_tokens=800, auto_pin_turns=0, policy="lru"
     )
-    make(bench, page("a", 300), page("b", 300), page("c", 300))
-    answer = replace(slot(300, "assistant"), cites=("a",))
+    make(bench, build_page("a", 300), build_page("b", 300), build_page("c", 300))
+    answer = replace(build_slot(300, "assistant"), cites=("a",))
     bench.do(AppendSlots(slots=(answer,)))
     assert "a" in bench.state.paging.frames
     assert "b" not in bench.state.paging.frames

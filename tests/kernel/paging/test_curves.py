@@ -33,8 +33,8 @@ from memoryhub.kernel.paging.paging_trace import (
 )
 from memoryhub.kernel.state.policies import POLICIES
 from memoryhub.kernel.state.state import ThreadState
-from tests.kernel.state.test_paging_lives import live
-from tests.oracles.paging import BARE, Bench, slot
+from tests.kernel.state.test_paging_lives import live_steps
+from tests.oracles.paging import BARE, Bench, build_slot
 
 PAGES = st.sampled_from("abcdefgh")
 STEPS = st.lists(
@@ -146,13 +146,13 @@ def follow(bench: Bench) -> tuple[PagingTrace, list[ThreadState]]:
 @pytest.mark.parametrize("seed", range(4))
 def test_curve_meets_recorded_misses(seed: int) -> None:
     """Lives with forks, other sizes, deletions; then with tiers and flushes."""
-    bench, dice = live(seed, steps=100).bench, random.Random(seed)
+    bench, dice = live_steps(seed, steps=100).bench, random.Random(seed)
     for _ in range(60):
         pages = sorted(bench.rows.live)
         bench.do(
             dice.choice(
                 [
-                    AppendSlots(slots=(slot(5),)),
+                    AppendSlots(slots=(build_slot(5),)),
                     ReferencePages(page_ids=(dice.choice(pages),)),
                     ReferencePages(page_ids=(dice.choice(pages[:6]),)),
                     InvalidateTlb(page_id=dice.choice(pages)),
@@ -172,7 +172,7 @@ def test_curve_meets_recorded_misses(seed: int) -> None:
 
 def test_erased_page_leaves_a_hole() -> None:
     bench = Bench(tlb_entries=2)
-    bench.do(AppendSlots(slots=(slot(5), slot(5), slot(5))))
+    bench.do(AppendSlots(slots=(build_slot(5), build_slot(5), build_slot(5))))
     ranges = ((bench.state.id, 3, 3),)
     bench.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
     bench.do(ReferencePages(page_ids=("slot-0",)))
@@ -190,7 +190,7 @@ def test_erased_page_leaves_a_hole() -> None:
 def test_larger_budget_would_have_kept_what_was_fetched_back() -> None:
     bench = Bench(**BARE, lower_first=False)
     for _ in range(12):
-        bench.do(AppendSlots(slots=(slot(200),)))
+        bench.do(AppendSlots(slots=(build_slot(200),)))
         bench.do(BeginTurn())
     bench.do(FaultPage(page_id="slot-0"))
     trace, states = follow(bench)
@@ -207,11 +207,11 @@ def test_larger_budget_would_have_kept_what_was_fetched_back() -> None:
 def test_policies_differ_on_a_scan() -> None:
     """A page in use outlives a scan of pages that nobody uses again, by SIEVE alone."""
     bench = Bench(**BARE, lower_first=False)
-    bench.do(AppendSlots(slots=(slot(100),)))
+    bench.do(AppendSlots(slots=(build_slot(100),)))
     for _ in range(6):
         bench.do(ReferencePages(page_ids=("slot-0",)))
         for _ in range(14):
-            bench.do(AppendSlots(slots=(slot(100),)))
+            bench.do(AppendSlots(slots=(build_slot(100),)))
     bench.do(FaultPage(page_id="slot-0"))
     trace, states = follow(bench)
     settings = bench.paging.settings

@@ -31,12 +31,12 @@ from tests.oracles.paging import (
     BARE,
     SMALL,
     Bench,
-    made,
+    build_levels,
+    build_page,
+    build_slot,
+    list_of_kind,
     make,
-    only,
-    page,
     rewrite,
-    slot,
 )
 
 
@@ -46,7 +46,7 @@ def make_unmapped_pages(
     """Make pages p0, p1, … of these sizes that are not mapped."""
     ids = [f"p{n}" for n in range(len(sizes))]
     pages = zip(ids, sizes, strict=True)
-    make(bench, *(page(each, size, map=map_first) for each, size in pages))
+    make(bench, *(build_page(each, size, map=map_first) for each, size in pages))
     return ids
 
 
@@ -56,12 +56,12 @@ def fault(bench: Bench, page_id: str, level: int = 0, **fields: Any) -> Any:
 
 
 def append(bench: Bench, *sizes: int) -> None:
-    bench.do(AppendSlots(slots=tuple(slot(size, "tool") for size in sizes)))
+    bench.do(AppendSlots(slots=tuple(build_slot(size, "tool") for size in sizes)))
 
 
 def test_fault_of_a_mapped_page_is_free() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
+    make(bench, build_page("a", 100))
     for level in (0, 2, 3):
         event = fault(bench, "a", level)
         assert isinstance(event, PageReferenced)
@@ -74,7 +74,7 @@ def test_fault_of_a_mapped_page_is_free() -> None:
 def test_more_faithful_level_than_the_mapped_one_is_a_fault() -> None:
     bench = Bench(**BARE)
     make_unmapped_pages(bench, 100)
-    fault(bench, "p0", 1, made=made("p0", 40, 20))
+    fault(bench, "p0", 1, made=build_levels("p0", 40, 20))
     event = fault(bench, "p0", 0)
     assert isinstance(event, PageFaulted)
     assert (event.level_before, event.level, event.cause) == (1, 0, "upgrade")
@@ -86,7 +86,9 @@ def test_more_faithful_level_than_the_mapped_one_is_a_fault() -> None:
 def test_level_served_is_the_greatest_there_is() -> None:
     bench = Bench(**BARE)
     make_unmapped_pages(bench, 100)
-    events = bench.do(FaultPage(page_id="p0", level=3, made=made("p0", 40, None)))
+    events = bench.do(
+        FaultPage(page_id="p0", level=3, made=build_levels("p0", 40, None))
+    )
     assert [*map(type, events)] == [PageCompressed, PageFaulted]
     assert bench.frame("p0").level == 1
     assert bench.frame("p0").recalled
@@ -95,7 +97,7 @@ def test_level_served_is_the_greatest_there_is() -> None:
 def test_levels_of_another_version_are_left_out() -> None:
     bench = Bench(**BARE)
     make_unmapped_pages(bench, 100)
-    stale = made("p0", 40)
+    stale = build_levels("p0", 40)
     bench.do(rewrite("p0", 90))
     event = fault(bench, "p0", 2, made=stale)
     assert (event.level, event.tokens) == (0, 90)
@@ -105,7 +107,7 @@ def test_fault_cap_is_held_against_true_tokens() -> None:
     """No estimate of a level makes a page of 100,000 tokens affordable."""
     bench = Bench(**SMALL)
     make_unmapped_pages(bench, 100_000)
-    levels = made("p0", 50_000, 200, 50)
+    levels = build_levels("p0", 50_000, 200, 50)
     event = fault(bench, "p0", 0)
     assert event.refusal == "fault_tokens"
     event = fault(bench, "p0", 1, made=levels)
@@ -194,21 +196,21 @@ def test_reasons_below_the_threshold_are_refused(threshold: Any, passing: int) -
     ]
     events = [fault(bench, f"p{n}", reason=why) for n, why in enumerate(reasons)]
     assert [isinstance(event, PageFaulted) for event in events].count(True) == passing
-    refused = {event.refusal for event in only(events, FaultRefused)}
+    refused = {event.refusal for event in list_of_kind(events, FaultRefused)}
     assert refused <= {"fault_confidence"}
     assert bench.paging.spent.faults == passing
 
 
 def test_tool_loop_does_not_renew_the_fault_budget() -> None:
     bench = Bench(**BARE)
-    bench.do(AppendSlots(slots=(slot(10, "user"),)))
+    bench.do(AppendSlots(slots=(build_slot(10, "user"),)))
     bench.do(BeginTurn())
     for page_id in make_unmapped_pages(bench, *[10] * 4)[:3]:
         fault(bench, page_id)
     for _ in range(5):
-        bench.do(BeginTurn(slots=(slot(10, "assistant"), slot(10, "tool"))))
+        bench.do(BeginTurn(slots=(build_slot(10, "assistant"), build_slot(10, "tool"))))
         assert fault(bench, "p3").refusal == "fault_budget"
-    bench.do(BeginTurn(slots=(slot(10, "user"),)))
+    bench.do(BeginTurn(slots=(build_slot(10, "user"),)))
     assert isinstance(fault(bench, "p3"), PageFaulted)
 
 
@@ -228,7 +230,7 @@ def test_promotion_is_told_truthfully() -> None:
 
 def user_asks(bench: Bench, size: int = 100) -> None:
     """Append a question of the user's and begin the model call that follows."""
-    bench.do(BeginTurn(slots=(slot(size, "user"),)))
+    bench.do(BeginTurn(slots=(build_slot(size, "user"),)))
 
 
 @pytest.mark.parametrize("tokens", [1_500, 1_501])
@@ -277,8 +279,8 @@ def test_page_keeps_to_its_share_once_its_exchange_is_over() -> None:
     bench = Bench(**BARE)
     make_unmapped_pages(bench, 700, 700)
     user_asks(bench)
-    fault(bench, "p0", level=0, made=made("p0", 300))
-    bench.do(WriteLevels(made=made("p0", 300)))
+    fault(bench, "p0", level=0, made=build_levels("p0", 300))
+    bench.do(WriteLevels(made=build_levels("p0", 300)))
     fault(bench, "p1")
     user_asks(bench)
     assert (bench.frame("p0").level, bench.mapped) == (1, ["p0", "slot-0", "slot-1"])
@@ -286,15 +288,15 @@ def test_page_keeps_to_its_share_once_its_exchange_is_over() -> None:
 
 def test_fault_makes_room_and_stands_at_the_end() -> None:
     bench = Bench(**BARE)
-    bench.do(AppendSlots(slots=tuple(slot(300, "tool") for _ in range(4))))
+    bench.do(AppendSlots(slots=tuple(build_slot(300, "tool") for _ in range(4))))
     bench.do(EvictPage(page_id="slot-0"))
-    bench.do(AppendSlots(slots=(slot(300, "tool"),)))
+    bench.do(AppendSlots(slots=(build_slot(300, "tool"),)))
     events = bench.do(FaultPage(page_id="slot-0", level=0))
-    assert [event.page_id for event in only(events, PageEvicted)] == [
+    assert [event.page_id for event in list_of_kind(events, PageEvicted)] == [
         "slot-1",
         "slot-2",
     ]
-    assert {event.cause for event in only(events, PageEvicted)} == {"pressure"}
+    assert {event.cause for event in list_of_kind(events, PageEvicted)} == {"pressure"}
     assert bench.mapped == ["slot-3", "slot-4", "slot-0"]
 
 
@@ -317,7 +319,7 @@ def test_fault_records_reason_and_requester(reason: Any, by: Any) -> None:
 
 def test_refault_is_counted_and_thrashes_when_few_pages_left_meanwhile() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100), page("b", 100))
+    make(bench, build_page("a", 100), build_page("b", 100))
     bench.do(EvictPage(page_id="a"))
     fault(bench, "a")
     assert bench.paging.count_refaults(0) == 1
@@ -330,7 +332,7 @@ def test_refault_is_counted_and_thrashes_when_few_pages_left_meanwhile() -> None
 
 def test_late_fetch_of_an_evicted_page_is_no_refault() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
+    make(bench, build_page("a", 100))
     bench.do(EvictPage(page_id="a"))
     for _ in range(6):
         bench.do(BeginTurn())
@@ -340,9 +342,9 @@ def test_late_fetch_of_an_evicted_page_is_no_refault() -> None:
 
 def test_working_set_that_was_turned_over_does_not_thrash() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
+    make(bench, build_page("a", 100))
     bench.do(EvictPage(page_id="a"))
-    bench.do(AppendSlots(slots=tuple(slot(400, "tool") for _ in range(8))))
+    bench.do(AppendSlots(slots=tuple(build_slot(400, "tool") for _ in range(8))))
     assert bench.paging.evicted_tokens >= bench.paging.settings.usable
     fault(bench, "a")
     assert bench.paging.count_refaults(0) == 1
@@ -351,11 +353,11 @@ def test_working_set_that_was_turned_over_does_not_thrash() -> None:
 
 def test_upgrade_is_a_refault_that_does_not_thrash() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
+    make(bench, build_page("a", 100))
     bench.do(EvictPage(page_id="a"))
     for _ in range(6):
         bench.do(BeginTurn())
-    fault(bench, "a", 1, made=made("a", 40))
+    fault(bench, "a", 1, made=build_levels("a", 40))
     fault(bench, "a", 0)
     assert bench.paging.count_refaults(6) == 1
     assert not bench.paging.thrashing
@@ -366,7 +368,7 @@ def test_paging_histories_are_bounded() -> None:
     most = {"max_faults_per_turn": 1_000, "max_fault_tokens_per_turn": 2_000_000}
     bench = Bench(**BARE, **most)
     for number in range(1_100):
-        bench.do(AppendSlots(slots=(slot(300, "tool"),)))
+        bench.do(AppendSlots(slots=(build_slot(300, "tool"),)))
         if number % 3 == 0:
             fault(bench, f"slot-{number // 2}")
         assert len(bench.paging.history) <= 1_024
@@ -384,6 +386,6 @@ def test_fault_needs_no_tlb() -> None:
     make_unmapped_pages(bench, 100)
     bench.do(EvictPage(page_id="p0"))
     bench.do(FlushTlb())
-    event = fault(bench, "p0", 1, made=made("p0", 40))
+    event = fault(bench, "p0", 1, made=build_levels("p0", 40))
     assert (event.lookup, event.tier_before) == ("miss", "L2")
     assert bench.frame("p0").entry == bench.rows.live["p0"]

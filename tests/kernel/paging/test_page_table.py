@@ -33,26 +33,34 @@ from memoryhub.kernel.paging.page_commands import (
     WriteLevels,
 )
 from memoryhub.kernel.state.page_events import PageCreated, PageMapped, PageUpdated
-from tests.oracles.paging import BARE, Bench, made, make, page, rewrite, slot
+from tests.oracles.paging import (
+    BARE,
+    Bench,
+    build_levels,
+    build_page,
+    build_slot,
+    make,
+    rewrite,
+)
 
 
 def put(bench: Bench, page_id: str, tokens: int, **fields: Any) -> list[Any]:
-    new = page(page_id, tokens, **fields)
+    new = build_page(page_id, tokens, **fields)
     return bench.do(CreatePages(pages=(new,), replace=True))
 
 
 @pytest.mark.parametrize("tlb_entries", [0, 1, 512])
 def test_page_id_is_given_once(tlb_entries: int) -> None:
     bench = Bench(**BARE, tlb_entries=tlb_entries)
-    make(bench, page("a"))
+    make(bench, build_page("a"))
     for replace in (False, True):
         for twice in ("a", "b"):
-            pages = (page(twice), page(twice))
+            pages = (build_page(twice), build_page(twice))
             with pytest.raises(NameTakenError):
                 bench.do(CreatePages(pages=pages, replace=replace))
     bench.do(DeletePage(page_id="a"))
     with pytest.raises(PageErasedError):
-        make(bench, page("a"))
+        make(bench, build_page("a"))
     assert bench.paging.pages == 0
 
 
@@ -60,14 +68,14 @@ def test_page_id_is_given_once(tlb_entries: int) -> None:
 def test_provenance_names_pages_that_are_there(tlb_entries: int) -> None:
     """Pages of the same batch, which have no row yet, are accepted too."""
     bench = Bench(**BARE, tlb_entries=tlb_entries, l1_pages=1)
-    make(bench, page("a", map=False), page("b", map=False))
-    made_of = page("d", provenance=("a", "c"))
-    (_, event) = make(bench, page("c", map=False), made_of)
+    make(bench, build_page("a", map=False), build_page("b", map=False))
+    made_of = build_page("d", provenance=("a", "c"))
+    (_, event) = make(bench, build_page("c", map=False), made_of)
     assert event.derived_from == ["a", "c"]
     bench.do(DeletePage(page_id="a"))
     for source in ("a", "e", "nothing"):
         with pytest.raises(UnknownPageError):
-            make(bench, page("e", provenance=(source,)))
+            make(bench, build_page("e", provenance=(source,)))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +91,7 @@ def test_importance_has_a_default_by_type(
     kind: str, sent: float | None, importance: float
 ) -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", type=kind, importance=sent))
+    make(bench, build_page("a", type=kind, importance=sent))
     assert bench.frame("a").entry.importance == importance
 
 
@@ -99,14 +107,14 @@ def test_importance_has_a_default_by_type(
 )
 def test_slot_is_a_page(role: str, kind: str, importance: float) -> None:
     bench = Bench(**BARE)
-    bench.do(AppendSlots(slots=(slot(10, role),)))
+    bench.do(AppendSlots(slots=(build_slot(10, role),)))
     entry = bench.frame("slot-0").entry
     assert (entry.type, entry.importance) == (kind, importance)
 
 
 def test_pages_of_slots_are_rated_but_not_rewritten() -> None:
     bench = Bench(**BARE)
-    bench.do(AppendSlots(slots=(slot(10),)))
+    bench.do(AppendSlots(slots=(build_slot(10),)))
     bench.do(UpdatePage(page_id="slot-0", payload=b"{}", importance=1.0))
     assert bench.frame("slot-0").entry.importance == 1.0
     assert bench.frame("slot-0").entry.version == 1
@@ -118,21 +126,21 @@ def test_pages_of_slots_are_rated_but_not_rewritten() -> None:
 
 def test_new_version_is_at_full_and_has_no_other_level() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
-    bench.do(MapPage(page_id="a", level=1, made=made("a", 40)))
+    make(bench, build_page("a", 100))
+    bench.do(MapPage(page_id="a", level=1, made=build_levels("a", 40)))
     at = bench.frame("a").mapped_seq
     bench.do(rewrite("a", 90))
     frame = bench.frame("a")
     assert (frame.level, frame.tokens, frame.mapped_seq) == (0, 90, at)
     assert frame.entry.levels[1:] == (None, None, None)
     # Those of the version before come too late.
-    assert bench.do(WriteLevels(made=made("a", 40))) == []
+    assert bench.do(WriteLevels(made=build_levels("a", 40))) == []
 
 
 def test_changed_importance_or_hint_keeps_version_and_levels() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
-    bench.do(MapPage(page_id="a", level=1, made=made("a", 40)))
+    make(bench, build_page("a", 100))
+    bench.do(MapPage(page_id="a", level=1, made=build_levels("a", 40)))
     bench.do(UpdatePage(page_id="a", payload=b'{"hint":"h"}', hinted=True))
     frame = bench.frame("a")
     assert (frame.level, frame.entry.version) == (1, 1)
@@ -142,19 +150,19 @@ def test_changed_importance_or_hint_keeps_version_and_levels() -> None:
 
 def test_levels_are_written_once() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
-    assert len(bench.do(WriteLevels(made=made("a", 40)))) == 1
-    assert bench.do(WriteLevels(made=made("a", 40))) == []
-    assert bench.do(WriteLevels(made=made("nothing", 40))) == []
+    make(bench, build_page("a", 100))
+    assert len(bench.do(WriteLevels(made=build_levels("a", 40)))) == 1
+    assert bench.do(WriteLevels(made=build_levels("a", 40))) == []
+    assert bench.do(WriteLevels(made=build_levels("nothing", 40))) == []
     # A producer of another level adds to what is there.
-    summary = made("a", None, 20, producer="llm:some")
+    summary = build_levels("a", None, 20, producer="llm:some")
     assert len(bench.do(WriteLevels(made=summary))) == 1
     assert bench.frame("a").entry.levels[1:3] == bench.rows.live["a"].levels[1:3]
 
 
 def test_page_that_is_put_again_is_mapped_again() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
+    make(bench, build_page("a", 100))
     bench.do(EvictPage(page_id="a"))
     events = put(bench, "a", 200, map=False)
     assert [*map(type, events)] == [PageUpdated]
@@ -166,8 +174,8 @@ def test_page_that_is_put_again_is_mapped_again() -> None:
 
 def test_page_that_outgrows_the_working_set_leaves_it_first() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100), page("b", 100))
-    bench.watch = lambda state: fits(bench)
+    make(bench, build_page("a", 100), build_page("b", 100))
+    bench.watch = lambda state: assert_fits(bench)
     bench.do(rewrite("a", 2_000))
     assert bench.mapped == ["b"]
     assert bench.hot("a").entry == bench.rows.live["a"]
@@ -175,13 +183,13 @@ def test_page_that_outgrows_the_working_set_leaves_it_first() -> None:
     assert bench.mapped == ["b"]
 
 
-def fits(bench: Bench) -> None:
+def assert_fits(bench: Bench) -> None:
     assert bench.paging.used <= bench.paging.settings.usable
 
 
 def test_deleted_page_is_nowhere_and_never_comes_back() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100))
+    make(bench, build_page("a", 100))
     bench.do(PinPage(page_id="a"))
     bench.do(UnpinPage(page_id="a"))
     bench.do(EvictPage(page_id="a"))
@@ -201,8 +209,8 @@ def test_deleted_page_is_nowhere_and_never_comes_back() -> None:
 
 
 AGENTS: list[Any] = [
-    AppendSlots(slots=(slot(10),)),
-    CreatePages(pages=(page("new"),)),
+    AppendSlots(slots=(build_slot(10),)),
+    CreatePages(pages=(build_page("new"),)),
     rewrite("a", 10),
     DeletePage(page_id="a"),
     MapPage(page_id="b"),
@@ -220,18 +228,18 @@ AGENTS: list[Any] = [
 @pytest.mark.parametrize("command", AGENTS, ids=lambda each: type(each).__name__)
 def test_closed_thread_takes_nothing_from_agents(command: Any) -> None:
     bench = Bench(**BARE)
-    make(bench, page("a"), page("b", map=False))
+    make(bench, build_page("a"), build_page("b", map=False))
     bench.do(CloseThread())
     with pytest.raises(ThreadClosedError):
         bench.do(command)
     # Levels that a worker made for the page are kept all the same.
-    assert bench.do(WriteLevels(made=made("a", 40)))
+    assert bench.do(WriteLevels(made=build_levels("a", 40)))
 
 
 @pytest.mark.parametrize("command", AGENTS, ids=lambda each: type(each).__name__)
 def test_deciding_leaves_the_state_unchanged(command: Any) -> None:
     bench = Bench(**BARE)
-    make(bench, page("a"), page("b", map=False))
+    make(bench, build_page("a"), build_page("b", map=False))
     before = bench.state
     first = replay.decide(bench.state, command, bench.rows, at=bench.at)
     assert replay.decide(bench.state, command, bench.rows, at=bench.at) == first
@@ -242,5 +250,10 @@ def test_refused_batch_makes_no_page() -> None:
     bench = Bench(**BARE)
     before = bench.state
     with pytest.raises(Refusal):
-        make(bench, page("a", 600), page("b", 600), page("c", provenance=("nothing",)))
+        make(
+            bench,
+            build_page("a", 600),
+            build_page("b", 600),
+            build_page("c", provenance=("nothing",)),
+        )
     assert bench.state is before

@@ -49,8 +49,9 @@ from memoryhub.kernel.state.paging import list_items
 from memoryhub.kernel.state.paging_config import build_settings
 from memoryhub.kernel.state.state import MAX_FORK_DEPTH
 from tests.kernel.paged import (
-    appended,
-    bounded,
+    append_slots,
+    assert_bounded,
+    compress_page,
     frames_of,
     full_is_written_once,
     hot_of,
@@ -58,9 +59,8 @@ from tests.kernel.paged import (
     outlined,
     rows_agree,
     thirds,
-    written,
 )
-from tests.oracles.paging import Bench, page, rewrite, slot, split_events
+from tests.oracles.paging import Bench, build_page, build_slot, rewrite, split_events
 from tests.oracles.paging_model import Model, No
 
 #: Pairing of calls and results is tested with talks.
@@ -107,7 +107,7 @@ class Threads(RuleBasedStateMachine):
         self.watched()
 
     def watched(self) -> None:
-        self.bench.watch = bounded
+        self.bench.watch = assert_bounded
 
     def both(self, command: Any, expect: Callable[[Model], None]) -> list[EventBody]:
         """Give a command to the thread and its events to the model; compare both."""
@@ -139,7 +139,7 @@ class Threads(RuleBasedStateMachine):
         ids = [*self.model.pages, *sorted(self.model.gone), "nothing-of-the-kind"]
         return ids[pick % len(ids)]
 
-    def levels(self, page_id: str, *, wanted: bool) -> MadeLevels | None:
+    def build_levels(self, page_id: str, *, wanted: bool) -> MadeLevels | None:
         page = self.model.pages.get(page_id)
         if page is None or not wanted:
             return None
@@ -147,17 +147,17 @@ class Threads(RuleBasedStateMachine):
 
     @rule(messages=MESSAGES)
     def append(self, messages: list[tuple[int, str]]) -> None:
-        new = tuple(slot(size, role, cost=size + 3) for size, role in messages)
-        self.both(AppendSlots(slots=new), lambda model: appended(model, new))
+        new = tuple(build_slot(size, role, cost=size + 3) for size, role in messages)
+        self.both(AppendSlots(slots=new), lambda model: append_slots(model, new))
 
     @rule(messages=MESSAGES, wanted=st.booleans())
     def begin_turn(self, messages: list[tuple[int, str]], wanted: bool) -> None:
-        new = tuple(slot(size, role, cost=size + 3) for size, role in messages)
+        new = tuple(build_slot(size, role, cost=size + 3) for size, role in messages)
         user = self.model.user
-        levels = self.levels(user[0], wanted=wanted) if user else None
+        levels = self.build_levels(user[0], wanted=wanted) if user else None
 
         def expect(model: Model) -> None:
-            appended(model, new)
+            append_slots(model, new)
             model.begin_turn(levels)
 
         self.both(BeginTurn(slots=new, made=levels), expect)
@@ -181,13 +181,13 @@ class Threads(RuleBasedStateMachine):
         self.made += 1
         picked = self.pick(pick)
         name = picked if again and not picked.startswith("slot-") else f"p{self.made}"
-        new = page(name, size, type=kind, importance=importance, map=mapped)
+        new = build_page(name, size, type=kind, importance=importance, map=mapped)
         command = CreatePages(pages=(new,), replace=replace)
         self.both(command, lambda model: model.create(new, replace=replace))
 
     @rule(size=SIZES)
     def write_system_prompt(self, size: int) -> None:
-        new = page("system-prompt", size, type="procedure", role="system")
+        new = build_page("system-prompt", size, type="procedure", role="system")
         command = CreatePages(pages=(new,), replace=True)
         self.both(command, lambda model: model.create(new, replace=True))
 
@@ -218,15 +218,15 @@ class Threads(RuleBasedStateMachine):
     def write_levels(self) -> None:
         """Write levels, as the worker does when the working set is nearly full."""
         for page_id in [*self.model.frames]:
-            levels = self.levels(page_id, wanted=True)
+            levels = self.build_levels(page_id, wanted=True)
             assert levels is not None
             command = WriteLevels(made=levels)
-            self.both(command, partial(written, page_id=page_id, levels=levels))
+            self.both(command, partial(compress_page, page_id=page_id, levels=levels))
 
     @rule(pick=PICKS, level=LEVELS, wanted=st.booleans())
     def map(self, pick: int, level: int, wanted: bool) -> None:
         page_id = self.pick(pick)
-        levels = self.levels(page_id, wanted=wanted)
+        levels = self.build_levels(page_id, wanted=wanted)
         command = MapPage(page_id=page_id, level=level, made=levels)
         self.both(command, lambda model: model.map_page(page_id, level, levels))
 
@@ -246,12 +246,12 @@ class Threads(RuleBasedStateMachine):
         self.both(UnpinPage(page_id=page_id), lambda model: model.unpin(page_id))
 
     @rule(picks=st.lists(PICKS, min_size=1, max_size=3))
-    def reference(self, picks: list[int]) -> None:
+    def reference_pages(self, picks: list[int]) -> None:
         ids = tuple(map(self.pick, picks))
 
         def expect(model: Model) -> None:
             for page_id in ids:
-                model.reference(page_id)
+                model.reference_page(page_id)
 
         self.both(ReferencePages(page_ids=ids), expect)
 
@@ -265,7 +265,7 @@ class Threads(RuleBasedStateMachine):
     )
     def fault(self, pick: int, level: int, reason: Any, wanted: bool) -> None:
         page_id = self.pick(pick)
-        levels = self.levels(page_id, wanted=wanted)
+        levels = self.build_levels(page_id, wanted=wanted)
         command = FaultPage(page_id=page_id, level=level, reason=reason, made=levels)
         self.both(command, lambda model: model.fault(page_id, level, reason, levels))
 
@@ -344,7 +344,7 @@ class Threads(RuleBasedStateMachine):
 
     @invariant()
     def the_invariants_hold(self) -> None:
-        bounded(self.bench.state)
+        assert_bounded(self.bench.state)
         rows_agree(self.bench)
         full_is_written_once(self.bench)
 

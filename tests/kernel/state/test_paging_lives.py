@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.kernel.state.test_paging import Threads
-from tests.oracles.paging import prose
+from tests.oracles.paging import build_prose
 
 #: Acts in a thread with their weights: mostly messages, turns and faults.
 LIFE: list[tuple[int, Callable[[Threads, random.Random], Any]]] = [
-    (30, lambda it, dice: it.append(messages=_messages(dice))),
-    (12, lambda it, dice: it.begin_turn(messages=_messages(dice), wanted=True)),
+    (30, lambda it, dice: it.append(messages=_draw_messages(dice))),
+    (12, lambda it, dice: it.begin_turn(messages=_draw_messages(dice), wanted=True)),
     (10, lambda it, dice: it.write_levels()),
     (
         25,
@@ -25,7 +25,7 @@ LIFE: list[tuple[int, Callable[[Threads, random.Random], Any]]] = [
             wanted=True,
         ),
     ),
-    (10, lambda it, dice: it.reference(picks=[dice.randrange(1_000)])),
+    (10, lambda it, dice: it.reference_pages(picks=[dice.randrange(1_000)])),
     (
         6,
         lambda it, dice: it.create_page(
@@ -56,14 +56,14 @@ LIFE: list[tuple[int, Callable[[Threads, random.Random], Any]]] = [
 ]
 
 
-def _messages(dice: random.Random) -> list[tuple[int, str]]:
+def _draw_messages(dice: random.Random) -> list[tuple[int, str]]:
     sizes, roles = [5, 30, 80, 200, 500, 900], ["user", "user", "system"]
     return [
         (dice.choice(sizes), dice.choice(roles)) for _ in range(dice.choice([1, 1, 4]))
     ]
 
 
-def live(seed: int, *, steps: int) -> Threads:
+def live_steps(seed: int, *, steps: int) -> Threads:
     """Play a long life, which a search for a short one would not find."""
     dice, thread = random.Random(seed), Threads()
     thread.create(
@@ -89,16 +89,16 @@ def live(seed: int, *, steps: int) -> Threads:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_long_paging_lives_equal_the_model(seed: int) -> None:
-    live(seed, steps=150)
+    live_steps(seed, steps=150)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_longer_paging_lives_equal_the_model(seed: int) -> None:
-    live(seed, steps=600)
+    live_steps(seed, steps=600)
 
 
 def test_prose_is_as_long_as_asked() -> None:
     """Otherwise the sizes of this file would mean nothing."""
-    assert [len(prose(size)) for size in (5, 900)] == [16, 2_880]
+    assert [len(build_prose(size)) for size in (5, 900)] == [16, 2_880]

@@ -23,7 +23,7 @@ from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.page_events import PageEvicted
 from memoryhub.kernel.state.paging_config import POLICY_NAMES
 from memoryhub.kernel.state.policies import POLICIES, ScoreParts
-from tests.oracles.paging import BARE, Bench, only, page, slot
+from tests.oracles.paging import BARE, Bench, build_page, build_slot, list_of_kind
 
 SHARES = st.floats(0, 1)
 TERMS = st.builds(
@@ -46,8 +46,8 @@ def bare(policy: str = "importance_lru", **config: Any) -> Bench:
 
 def fill(bench: Bench, number: int = 11, **first: Any) -> None:
     """Make pages p0, p1, …, alike but for the options of the first."""
-    pages = [page("p0", 20, **first)]
-    pages += [page(f"p{n}", 20) for n in range(1, number)]
+    pages = [build_page("p0", 20, **first)]
+    pages += [build_page(f"p{n}", 20) for n in range(1, number)]
     bench.do(CreatePages(pages=tuple(pages)))
 
 
@@ -110,7 +110,7 @@ def test_lowest_score_goes_first_and_ties_by_age(policy: str) -> None:
     assert order(bench) == sorted(
         scores, key=lambda each: (scores[each], int(each[1:]))
     )
-    events = only(bench.do(AppendSlots(slots=(slot(600),))), PageEvicted)
+    events = list_of_kind(bench.do(AppendSlots(slots=(build_slot(600),))), PageEvicted)
     assert [event.page_id for event in events] == order_of(events)
     assert {event.policy for event in events} == {policy}
 
@@ -254,8 +254,8 @@ def test_modality_lru_weighs_what_importance_lru_scores() -> None:
 @pytest.mark.parametrize(("policy", "first"), [("lru", "p0"), ("modality_lru", "p9")])
 def test_modality_decides_among_equals(policy: str, first: str) -> None:
     bench = bare(policy)
-    texts = [page(f"p{n}", 20) for n in range(9)]
-    bench.do(CreatePages(pages=(*texts, page("p9", 20, modality="video"))))
+    texts = [build_page(f"p{n}", 20) for n in range(9)]
+    bench.do(CreatePages(pages=(*texts, build_page("p9", 20, modality="video"))))
     assert order(bench)[0] == first
 
 
@@ -264,12 +264,12 @@ def test_modality_decides_among_equals(policy: str, first: str) -> None:
 
 def test_sieve_spares_used_pages_once_and_goes_on_from_its_hand() -> None:
     bench = bare("sieve", lower_first=False)
-    bench.do(CreatePages(pages=tuple(page(f"p{n}", 100) for n in range(8))))
+    bench.do(CreatePages(pages=tuple(build_page(f"p{n}", 100) for n in range(8))))
     bench.do(ReferencePages(page_ids=("p0", "p2", "p2")))
     assert order(bench) == ["p1", "p3", "p4", "p5", "p6", "p7", "p0", "p2"]
     # The run needs three pages: the hand passes p0 and p2, whose bits it clears.
     need = bench.paging.settings.low - bench.paging.used + 250
-    event, *_ = bench.do(AppendSlots(slots=(slot(need),)))
+    event, *_ = bench.do(AppendSlots(slots=(build_slot(need),)))
     assert (event.page_ids, event.scores) == (["p1", "p3", "p4"], None)
     assert event.hands[-1] == bench.paging.hand
     assert not any(frame.visited for frame in bench.paging.frames.values())
@@ -305,5 +305,5 @@ def test_hot_list_is_scored_anew_when_a_turn_begins() -> None:
 
 def displaced_by(bench: Bench, page_id: str) -> str | None:
     """Fetch a page and return the page that left the hot list for it."""
-    (event,) = only(bench.do(EvictPage(page_id=page_id)), PageEvicted)
+    (event,) = list_of_kind(bench.do(EvictPage(page_id=page_id)), PageEvicted)
     return event.displaced

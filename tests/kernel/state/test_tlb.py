@@ -29,12 +29,20 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.kernel.state import tlb as tlbs
 from memoryhub.kernel.state.pages import LevelEntry, Location, PageEntry
 from memoryhub.kernel.state.tlb import Tlb
-from tests.oracles.paging import BARE, Bench, made, make, page, rewrite, slot
+from tests.oracles.paging import (
+    BARE,
+    Bench,
+    build_levels,
+    build_page,
+    build_slot,
+    make,
+    rewrite,
+)
 
 NAMES = [f"p{n}" for n in range(12)]
 
 
-def entry(page_id: str, version: int = 1) -> PageEntry:
+def build_entry(page_id: str, version: int = 1) -> PageEntry:
     full = LevelEntry(Location(UUID(int=1), version, 0), 10, 12)
     return PageEntry(
         page_id=page_id,
@@ -70,12 +78,12 @@ def test_tlb_hits_and_misses_match_a_plain_lru(
             tlb = (
                 tlb.record_hit(name)
                 if held
-                else tlb.record_miss(entry(name), size=size)
+                else tlb.record_miss(build_entry(name), size=size)
             )
         elif act == "make":
-            tlb = tlb.insert(entry(name), size=size)
+            tlb = tlb.insert(build_entry(name), size=size)
         elif act == "write":
-            tlb = tlb.write(entry(name, version))
+            tlb = tlb.write(build_entry(name, version))
             plain.update({name: version} if held else {})
         elif act == "drop":
             tlb = tlb.drop(name)
@@ -103,7 +111,7 @@ def test_threads_hits_follow_from_its_references(
     size: int, references: list[str]
 ) -> None:
     bench = Bench(**BARE, tlb_entries=size)
-    make(bench, *(page(name, 10) for name in NAMES))
+    make(bench, *(build_page(name, 10) for name in NAMES))
     newest = NAMES[::-1][:size]
     hits = 0
     for name in references:
@@ -116,9 +124,9 @@ def test_threads_hits_follow_from_its_references(
 
 def test_tlb_hit_reads_no_row() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100), page("b", 100))
+    make(bench, build_page("a", 100), build_page("b", 100))
     commands: list[Any] = [
-        MapPage(page_id="a", level=1, made=made("a", 40)),
+        MapPage(page_id="a", level=1, made=build_levels("a", 40)),
         ReferencePages(page_ids=("a", "b")),
         PinPage(page_id="a"),
         UnpinPage(page_id="a"),
@@ -126,7 +134,7 @@ def test_tlb_hit_reads_no_row() -> None:
         FaultPage(page_id="a", level=0),
         UpdatePage(page_id="a", payload=b"{}", importance=0.1),
         rewrite("a", 50),
-        WriteLevels(made=made("a", 20, version=2)),
+        WriteLevels(made=build_levels("a", 20, version=2)),
         DeletePage(page_id="a"),
     ]
     bench.rows.read.clear()
@@ -138,8 +146,8 @@ def test_tlb_hit_reads_no_row() -> None:
 
 def test_tlb_miss_reads_and_names_one_row() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100, hinted=True, payload=b'{"hint":"h","text":"t"}'))
-    bench.do(WriteLevels(made=made("a", 40, 20)))
+    make(bench, build_page("a", 100, hinted=True, payload=b'{"hint":"h","text":"t"}'))
+    bench.do(WriteLevels(made=build_levels("a", 40, 20)))
     bench.do(FlushTlb())
     bench.rows.read.clear()
     (event,) = bench.do(ReferencePages(page_ids=("a",)))
@@ -153,7 +161,7 @@ def test_tlb_miss_reads_and_names_one_row() -> None:
 
 def test_replay_gives_equal_counters() -> None:
     bench = Bench(**BARE, tlb_entries=2)
-    make(bench, *(page(name, 10) for name in NAMES))
+    make(bench, *(build_page(name, 10) for name in NAMES))
     for name in (*NAMES, *NAMES[-3:], "p0", "p0"):
         bench.do(ReferencePages(page_ids=(name,)))
     bench.restart()
@@ -166,8 +174,8 @@ def test_replay_gives_equal_counters() -> None:
 def test_reads_leave_the_tlb_unchanged() -> None:
     """Reading a thread writes no event: only commands look up the TLB."""
     bench = Bench(**BARE, tlb_entries=3)
-    make(bench, page("a"), page("b"))
-    bench.do(AppendSlots(slots=(slot(10), slot(10))))
+    make(bench, build_page("a"), build_page("b"))
+    bench.do(AppendSlots(slots=(build_slot(10), build_slot(10))))
     before = [each.page_id for each in bench.paging.tlb.list_oldest_first()]
     assert bench.paging.tlb.find("b") is not None
     assert bench.paging.tlb.find("nothing") is None
@@ -180,9 +188,9 @@ def test_reads_leave_the_tlb_unchanged() -> None:
 def test_updated_page_is_never_served_stale() -> None:
     for size in (0, 1, 512):
         bench = Bench(**BARE, tlb_entries=size)
-        make(bench, page("a", 100), page("b", 100, map=False))
+        make(bench, build_page("a", 100), build_page("b", 100, map=False))
         for name in ("a", "b"):
-            bench.do(WriteLevels(made=made(name, 40)))
+            bench.do(WriteLevels(made=build_levels(name, 40)))
             bench.do(rewrite(name, 170))
             bench.do(FaultPage(page_id=name, level=2))
             assert bench.frame(name).tokens == 170
@@ -192,8 +200,8 @@ def test_updated_page_is_never_served_stale() -> None:
 
 def test_tlb_entry_keeps_its_place_when_written_through() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a"), page("b"))
-    bench.do(WriteLevels(made=made("a", 40)))
+    make(bench, build_page("a"), build_page("b"))
+    bench.do(WriteLevels(made=build_levels("a", 40)))
     found = [each.page_id for each in bench.paging.tlb.list_oldest_first()]
     assert found == ["a", "b"]
     held = bench.paging.tlb.find("a")
@@ -206,7 +214,12 @@ def test_tlb_entry_keeps_its_place_when_written_through() -> None:
 )
 def test_tlb_invalidation_drops_a_tier(tier: Any, gone: set[str]) -> None:
     bench = Bench(**BARE)
-    make(bench, page("in"), page("hot", map=False), page("home", map=False))
+    make(
+        bench,
+        build_page("in"),
+        build_page("hot", map=False),
+        build_page("home", map=False),
+    )
     bench.do(EvictPage(page_id="home"))
     (event,) = bench.do(InvalidateTlb(tier=tier))
     assert event.dropped == len(gone)
@@ -218,7 +231,7 @@ def test_tlb_invalidation_drops_a_tier(tier: Any, gone: set[str]) -> None:
 
 def test_tlb_drops_a_named_page_or_all() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a"), page("b"))
+    make(bench, build_page("a"), build_page("b"))
     for expected in (1, 0):
         (event,) = bench.do(InvalidateTlb(page_id="a"))
         assert event.dropped == expected
@@ -231,7 +244,7 @@ def test_tlb_drops_a_named_page_or_all() -> None:
 
 def test_smaller_tlb_keeps_the_newest_entries() -> None:
     bench = Bench(**BARE)
-    make(bench, *(page(name, 10) for name in NAMES))
+    make(bench, *(build_page(name, 10) for name in NAMES))
     bench.do(ReferencePages(page_ids=("p0",)))
     bench.do(AmendThread(config={"tlb_entries": 2}))
     assert [each.page_id for each in bench.paging.tlb.list_oldest_first()] == [
@@ -244,7 +257,7 @@ def test_smaller_tlb_keeps_the_newest_entries() -> None:
 
 def test_deleted_page_leaves_the_tlb() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a"))
+    make(bench, build_page("a"))
     bench.do(DeletePage(page_id="a"))
     assert bench.paging.tlb.find("a") is None
     (event,) = bench.do(FaultPage(page_id="a"))
@@ -254,7 +267,7 @@ def test_deleted_page_leaves_the_tlb() -> None:
 
 def test_turn_begins_with_counters_of_its_own() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a"))
+    make(bench, build_page("a"))
     bench.do(ReferencePages(page_ids=("a",)))
     bench.do(BeginTurn())
     bench.do(ReferencePages(page_ids=("a", "a")))
@@ -264,8 +277,8 @@ def test_turn_begins_with_counters_of_its_own() -> None:
 
 
 def test_tlb_is_restored_in_its_order() -> None:
-    held = tlbs.build_tlb([entry("b"), entry("a")], hits=3, misses=4)
+    held = tlbs.build_tlb([build_entry("b"), build_entry("a")], hits=3, misses=4)
     assert [each.page_id for each in held.list_oldest_first()] == ["b", "a"]
-    after = held.insert(entry("c"), size=2)
+    after = held.insert(build_entry("c"), size=2)
     assert [each.page_id for each in after.list_oldest_first()] == ["a", "c"]
     assert (after.hits, after.misses) == (3, 4)

@@ -99,13 +99,13 @@ def assert_same(contents: Contents, things: Things, model: Model) -> None:
         for name, each in model.visible(things).items()
     }
     assert list(shown) == sorted(shown)
-    assert TASK.get(contents) == (_task(things.task) if things.task else None)
+    assert TASK.get(contents) == (_build_task(things.task) if things.task else None)
     assert [note.clock for note in NOTES.get(contents).lines] == [
         c for c, _ in things.notes
     ]
 
 
-def _task(plain: dict[str, Any]) -> Task:
+def _build_task(plain: dict[str, Any]) -> Task:
     """Build the kernel's task, which refers to texts by the clocks of its fields."""
     fields = {name: plain[name] and plain[name][0] for name in TASK_FIELDS}
     merged: dict[str, Any] = dict(plain) | dict(fields)

@@ -17,7 +17,7 @@ NAMES = st.text(SIGNS, max_size=7)
 GLOBS = st.text(st.one_of(SIGNS, st.sampled_from("*?[[]-!")), max_size=8)
 
 
-def matches(glob: str, name: str) -> bool:
+def is_match(glob: str, name: str) -> bool:
     return globs.compile_glob(glob)(name)
 
 
@@ -65,7 +65,7 @@ def _takes_one(inside: str, sign: str) -> bool:
 @example(glob="*a*b*", name="bab")
 def test_every_pattern_matches_what_a_search_finds(glob: str, name: str) -> None:
     try:
-        found = matches(glob, name)
+        found = is_match(glob, name)
     except InvalidError:
         assert sum(glob.count(sign) for sign in "*?[") > globs.MAX_WILDCARDS
         return
@@ -94,8 +94,8 @@ def test_every_pattern_matches_what_a_search_finds(glob: str, name: str) -> None
 def test_glob_metacharacters_match_as_documented(
     glob: str, yes: list[str], no: list[str]
 ) -> None:
-    assert [name for name in yes if not matches(glob, name)] == []
-    assert [name for name in no if matches(glob, name)] == []
+    assert [name for name in yes if not is_match(glob, name)] == []
+    assert [name for name in no if is_match(glob, name)] == []
 
 
 @pytest.mark.parametrize("glob", ["a" * 129, "?" * 9, "*a" * 9, "[a]" * 9, "*" * 9])
@@ -141,13 +141,13 @@ HOSTILE = [
 def test_glob_is_quick(count: int) -> None:
     """20 hostile patterns take at most ten times the CPU seconds of `*`."""
     names = [("a" * 20) + str(number) for number in range(count)]
-    plain = cost("*", names)
-    dear = {glob: cost(glob, names) / plain for glob in HOSTILE}
+    plain = measure_cost("*", names)
+    dear = {glob: measure_cost(glob, names) / plain for glob in HOSTILE}
     assert len(dear) == 20
     assert {glob: times for glob, times in dear.items() if times > 10} == {}
 
 
-def cost(glob: str, names: list[str]) -> float:
+def measure_cost(glob: str, names: list[str]) -> float:
     """Return the CPU seconds of the quickest of five runs."""
     match = globs.compile_glob(glob)
     times = []

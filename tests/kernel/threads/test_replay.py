@@ -52,7 +52,7 @@ def apply(state: ThreadState, command: Any, actor: str = "agent:k") -> ThreadSta
     return state
 
 
-def slots(*contents: str) -> AppendSlots:
+def build_slots(*contents: str) -> AppendSlots:
     return AppendSlots(
         slots=tuple(
             NewSlot(
@@ -70,16 +70,16 @@ def slots(*contents: str) -> AppendSlots:
 def test_closed_thread_refuses_appends_until_it_is_reopened() -> None:
     state = apply(apply(NEW, CreateThread()), commands.CloseThread())
     with pytest.raises(ThreadClosedError):
-        apply(state, slots("x"))
+        apply(state, build_slots("x"))
     assert apply(state, commands.CloseThread()).seq == state.seq
     state = apply(state, commands.ReopenThread())
-    assert apply(state, slots("x")).slot_count == 1
+    assert apply(state, build_slots("x")).slot_count == 1
 
 
 def test_retired_thread_takes_no_command() -> None:
     state = apply(NEW, CreateThread())
     state = apply(state, commands.RetireThread(policy_days=1, idle_days=2))
-    for command in (slots("x"), commands.ReopenThread(), CreateThread()):
+    for command in (build_slots("x"), commands.ReopenThread(), CreateThread()):
         with pytest.raises(ThreadErasedError):
             apply(state, command)
 
@@ -102,22 +102,22 @@ def test_labels_are_replaced_as_a_whole() -> None:
 
 
 def test_lowering_a_limit_removes_nothing() -> None:
-    state = apply(apply(NEW, CreateThread()), slots("a", "b", "c"))
+    state = apply(apply(NEW, CreateThread()), build_slots("a", "b", "c"))
     state = apply(state, commands.AmendThread(config={"max_slots": 2}))
     assert state.slot_count == 3
     with pytest.raises(ThreadFullError):
-        apply(state, slots("d"))
+        apply(state, build_slots("d"))
 
 
 def test_fork_goes_on_from_its_parent() -> None:
-    parent = apply(apply(NEW, CreateThread()), slots("a", "b"))
+    parent = apply(apply(NEW, CreateThread()), build_slots("a", "b"))
     child = fork(parent, UUID(int=9))
     assert child.slot_count == child.inherited == 2
-    grown = apply(child, slots("c"))
+    grown = apply(child, build_slots("c"))
     assert [*grown.lineage] == [
         states.LineageSegment(thread=parent.id, first=0, end=2, up_to_seq=parent.seq)
     ]
-    assert apply(parent, slots("d", "e")).slot_count == 4
+    assert apply(parent, build_slots("d", "e")).slot_count == 4
     assert grown.slot_count == 3
     assert grown.token_count == 3
 
@@ -159,7 +159,7 @@ class Threads(RuleBasedStateMachine):
         before = self.state
         fits = len(self.contents) + len(contents) <= self.limit
         try:
-            self.state = apply(self.state, slots(*contents))
+            self.state = apply(self.state, build_slots(*contents))
         except Refusal:
             assert not (self.open and fits)
             assert self.state is before

@@ -22,14 +22,22 @@ from memoryhub.kernel.state.events import ThreadConfigured, ThreadForked
 from memoryhub.kernel.state.page_events import PageEvicted
 from memoryhub.kernel.state.paging_config import FIXED, PagingSettings
 from memoryhub.kernel.state.state import ThreadState
-from tests.oracles.paging import BARE, Bench, made, make, only, page, slot
+from tests.oracles.paging import (
+    BARE,
+    Bench,
+    build_levels,
+    build_page,
+    build_slot,
+    list_of_kind,
+    make,
+)
 
 
 def append(bench: Bench, *sizes: int, role: str = "tool") -> list[Any]:
-    return bench.do(AppendSlots(slots=tuple(slot(size, role) for size in sizes)))
+    return bench.do(AppendSlots(slots=tuple(build_slot(size, role) for size in sizes)))
 
 
-def fits(state: ThreadState) -> None:
+def assert_fits(state: ThreadState) -> None:
     paging = state.paging
     assert paging.used <= paging.settings.usable
     assert len(paging.hot) <= paging.settings.l1_pages
@@ -42,10 +50,10 @@ def test_smaller_budget_evicts_before_it_holds() -> None:
     """No seq shows a working set beyond its bounds."""
     bench = Bench(**BARE)
     append(bench, 300, 300, 300, 300)
-    bench.watch = fits
+    bench.watch = assert_fits
     events = bench.do(AmendThread(config={"budget_tokens": 2_000}))
     assert isinstance(events[-1], ThreadConfigured)
-    evicted = only(events, PageEvicted)
+    evicted = list_of_kind(events, PageEvicted)
     assert [event.page_id for event in evicted] == ["slot-0", "slot-1"]
     assert {event.cause for event in evicted} == {"shrink"}
     assert bench.paging.used <= int(1_200 * 0.7)
@@ -57,7 +65,7 @@ def test_hot_list_keeps_its_bound_meanwhile(before: int, after: int) -> None:
     append(bench, *[100] * 13)
     for number in range(4):
         bench.do(EvictPage(page_id=f"slot-{number}"))
-    bench.watch = fits
+    bench.watch = assert_fits
     change = {"l1_pages": after, "budget_tokens": 2_000, "reserved_tokens": 1_000}
     bench.do(AmendThread(config=change))
     assert len(bench.paging.hot) <= after
@@ -65,7 +73,7 @@ def test_hot_list_keeps_its_bound_meanwhile(before: int, after: int) -> None:
 
 def test_budget_that_pins_do_not_fit_is_refused() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 600), page("b", 300))
+    make(bench, build_page("a", 600), build_page("b", 300))
     bench.do(PinPage(page_id="a"))
     bench.do(PinPage(page_id="b"))
     before = bench.state
@@ -142,7 +150,7 @@ def build_lived_thread() -> Bench:
     append(bench, 50, role="user")
     bench.do(BeginTurn())
     append(bench, 300, 300, 300)
-    make(bench, page("claim", 60, type="claim"))
+    make(bench, build_page("claim", 60, type="claim"))
     bench.do(PinPage(page_id="claim"))
     bench.do(EvictPage(page_id="slot-1"))
     bench.do(FaultPage(page_id="slot-1", level=0))
@@ -181,7 +189,7 @@ def test_locations_of_a_fork_name_the_thread_that_wrote() -> None:
     parent = build_lived_thread()
     child = parent.fork(thread=9, **BARE)
     child.do(ReferencePages(page_ids=("claim",)))
-    child.do(WriteLevels(made=made("claim", 20)))
+    child.do(WriteLevels(made=build_levels("claim", 20)))
     child.restart()
     full, reduced, *_ = child.frame("claim").entry.levels
     assert full is not None
@@ -199,8 +207,8 @@ def test_fork_with_a_smaller_budget_lets_go_of_what_does_not_fit() -> None:
     child = parent.fork(thread=9, **{**BARE, **less})
     events = [recorded.event for recorded in child.log]
     assert isinstance(events[0], ThreadForked)
-    assert only(events, PageEvicted)
-    fits(child.state)
+    assert list_of_kind(events, PageEvicted)
+    assert_fits(child.state)
     # Pages just fetched for the exchange stay, so the run may end above its aim.
     assert child.paging.used <= child.paging.settings.usable
     assert "claim" in child.mapped
@@ -233,9 +241,9 @@ def test_fork_counts_as_its_parent_does() -> None:
 
 def test_levels_we_make_count_in_proportion_to_what_the_agent_said() -> None:
     ours, theirs = Bench(**BARE), Bench(**BARE, tokenizer="o200k_base")
-    twice = slot(700, "tool")
+    twice = build_slot(700, "tool")
     ours.do(AppendSlots(slots=(twice,)))
-    theirs.do(AppendSlots(slots=(slot(1_400, "tool", cost=1_400),)))
+    theirs.do(AppendSlots(slots=(build_slot(1_400, "tool", cost=1_400),)))
     for bench, tokens in ((ours, 700), (theirs, 1_400)):
         entry = bench.frame("slot-0").entry
         full, *rest = [level.tokens for level in entry.levels if level is not None]

@@ -23,7 +23,7 @@ from memoryhub.kernel.turns import turn_diffs
 from memoryhub.kernel.turns.turn_diffs import FrameChange, LocatedEvent
 from tests.kernel.paged import thirds
 from tests.kernel.state.test_paging import Threads
-from tests.oracles.paging import SMALL, Bench, make, page, rewrite, slot
+from tests.oracles.paging import SMALL, Bench, build_page, build_slot, make, rewrite
 
 Frames = Mapping[str, Frame]
 #: Events that can lead to a change of each kind.
@@ -123,7 +123,12 @@ class Two:
 
     def __init__(self) -> None:
         self.bench = Bench(**SMALL, auto_pin_turns=0)
-        make(self.bench, page("one", 120), page("two", 120), page("out", 9, map=False))
+        make(
+            self.bench,
+            build_page("one", 120),
+            build_page("two", 120),
+            build_page("out", 9, map=False),
+        )
         self.seq, self.frames = self.bench.state.seq, self.bench.paging.frames
 
     def change(self, page_id: str) -> tuple[str, str, bool]:
@@ -139,7 +144,7 @@ class Two:
 
 def test_diff_change_names_its_kind_and_event() -> None:
     two = Two()
-    two.bench.do(AppendSlots(slots=(slot(20),)))
+    two.bench.do(AppendSlots(slots=(build_slot(20),)))
     two.bench.do(FaultPage(page_id="out", level=0))
     two.bench.do(rewrite("one", 80))
     two.bench.do(MapPage(page_id="two", level=1, made=thirds("two", 1, 120)))

@@ -24,7 +24,15 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageMapped, TurnBegan, TurnPacked
-from tests.oracles.paging import BARE, Bench, made, make, only, page, slot
+from tests.oracles.paging import (
+    BARE,
+    Bench,
+    build_levels,
+    build_page,
+    build_slot,
+    list_of_kind,
+    make,
+)
 
 EMPTY = ContextRecord(
     packer="pack/1", mode="strict", budget=2_400, sections=(), bytes=30, tokens=9
@@ -32,12 +40,14 @@ EMPTY = ContextRecord(
 
 
 def append(bench: Bench, *sizes: int, role: str = "assistant") -> list[Any]:
-    return bench.do(AppendSlots(slots=tuple(slot(size, role) for size in sizes)))
+    return bench.do(AppendSlots(slots=tuple(build_slot(size, role) for size in sizes)))
 
 
 def fill_pins(bench: Bench, explicit: int) -> None:
     """Build a thread whose pins leave no room for an exchange."""
-    make(bench, page("a", explicit // 2), page("b", explicit - explicit // 2))
+    make(
+        bench, build_page("a", explicit // 2), build_page("b", explicit - explicit // 2)
+    )
     bench.do(PinPage(page_id="a"))
     bench.do(PinPage(page_id="b"))
 
@@ -48,7 +58,7 @@ def record(turn: int) -> RecordContext:
 
 def test_slots_come_before_the_turn_they_are_sent_with() -> None:
     bench = Bench(**BARE)
-    events = bench.do(BeginTurn(slots=(slot(10), slot(10, "tool"))))
+    events = bench.do(BeginTurn(slots=(build_slot(10), build_slot(10, "tool"))))
     assert [*map(type, events)] == [SlotAppended, SlotAppended, TurnBegan]
     assert bench.state.turn_count == 1
     assert bench.frame("slot-0").entry.created_turn == 0
@@ -71,9 +81,9 @@ def test_turn_continues_unless_the_user_spoke(
     bench = Bench(**BARE)
     append(bench, 10, role="user")
     assert not bench.do(BeginTurn())[-1].continues
-    slots = tuple(slot(10, role) for role in sent)
+    slots = tuple(build_slot(10, role) for role in sent)
     events = bench.do(BeginTurn(slots=slots, continues=continuing))
-    assert only(events, TurnBegan)[0].continues == continues
+    assert list_of_kind(events, TurnBegan)[0].continues == continues
 
 
 def test_thread_without_a_user_begins_every_turn_anew() -> None:
@@ -109,9 +119,11 @@ def test_user_slot_that_was_lowered_is_shown_whole_again() -> None:
     bench = Bench(**BARE)
     fill_pins(bench, 960)
     append(bench, 300, role="user")
-    bench.do(MapPage(page_id="slot-0", level=1, made=made("slot-0", 50, 20, 10)))
+    bench.do(
+        MapPage(page_id="slot-0", level=1, made=build_levels("slot-0", 50, 20, 10))
+    )
     assert bench.frame("slot-0").level == 1
-    (event,) = only(bench.do(BeginTurn()), PageMapped)
+    (event,) = list_of_kind(bench.do(BeginTurn()), PageMapped)
     assert (event.page_id, event.level) == ("slot-0", 0)
     assert len(bench.do(BeginTurn())) == 1
 
@@ -136,13 +148,13 @@ def test_user_slot_is_shown_before_its_row_exists() -> None:
     """The slot leaves the hot list and the TLB within one command."""
     bench = Bench(**BARE, tlb_entries=0, l1_pages=1, map_slots=False)
     turn = BeginTurn(
-        slots=(slot(100), *(slot(300, "tool") for _ in range(5))),
+        slots=(build_slot(100), *(build_slot(300, "tool") for _ in range(5))),
     )
     seen = bench.rows.read
     seen.clear()
     events = bench.do(turn)
     assert "slot-0" not in seen
-    assert [event.page_id for event in only(events, PageMapped)] == ["slot-0"]
+    assert [event.page_id for event in list_of_kind(events, PageMapped)] == ["slot-0"]
     assert bench.frame("slot-0").entry == bench.rows.live["slot-0"]
 
 
@@ -153,7 +165,7 @@ def test_user_slot_too_large_by_now_is_shown_at_the_level_sent_along() -> None:
     assert bench.mapped == []
     bench.do(BeginTurn())
     assert bench.mapped == []
-    bench.do(BeginTurn(made=made("slot-0", 300, 100)))
+    bench.do(BeginTurn(made=build_levels("slot-0", 300, 100)))
     assert bench.frame("slot-0").level == 1
 
 
@@ -161,7 +173,7 @@ def test_refused_slot_begins_no_turn() -> None:
     bench = Bench(**BARE, max_slots=1)
     before = bench.state
     with pytest.raises(ThreadFullError):
-        bench.do(BeginTurn(slots=(slot(10), slot(10))))
+        bench.do(BeginTurn(slots=(build_slot(10), build_slot(10))))
     assert bench.state is before
 
 
@@ -194,10 +206,11 @@ def test_imported_turns_continue_as_lived_ones_do() -> None:
     bench = Bench(**BARE)
     roles = ["user", "assistant", "tool", "assistant", "user", "assistant"]
     messages = tuple(
-        RunMessage(slot=slot(10, role), turn=role == "assistant") for role in roles
+        RunMessage(slot=build_slot(10, role), turn=role == "assistant")
+        for role in roles
     )
     events = bench.do(ImportMessages(after=0, messages=messages, digest="00"))
-    turns = only(events, TurnBegan)
+    turns = list_of_kind(events, TurnBegan)
     assert [turn.continues for turn in turns] == [False, True, False]
     assert [turn.n for turn in turns] == [1, 2, 3]
     # A turn stands immediately before the message that it led to.

@@ -39,7 +39,7 @@ def run(*words: object) -> str:
     return out.getvalue()
 
 
-def refused(*words: object, code: int = 1) -> str:
+def require_refusal(*words: object, code: int = 1) -> str:
     with pytest.raises(Ended) as ended:
         run(*words)
     assert ended.value.args[0] == code
@@ -78,7 +78,7 @@ def path(ann: Subject, typed: Any, tmp_path: Path) -> Path:
 def test_bundle_file_is_readable_by_its_owner_only(ann: Subject, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [*path.parent.iterdir()] == [path]
-    whole = bundled.opened(path.read_bytes())
+    whole = bundled.open_bundle(path.read_bytes())
     assert whole.testzip() is None
     assert b"allergic" in whole.read("events.jsonl")
     assert not Lease.objects.exists()
@@ -99,7 +99,7 @@ def test_export_prints_sizes_but_no_content(
 
 def test_anonymous_export_needs_no_user_id(acme: Project, tmp_path: Path) -> None:
     run("export", "acme", "--anonymous", "-o", tmp_path / "a.zip")
-    shape = bundled.manifest(bundled.opened((tmp_path / "a.zip").read_bytes()))
+    shape = bundled.manifest(bundled.open_bundle((tmp_path / "a.zip").read_bytes()))
     assert shape["subject"]["user_id"] is None
 
 
@@ -109,7 +109,7 @@ def test_markdown_is_written_as_a_zip_or_a_new_folder(
     words = ("export", "acme", "--format", "markdown", "-o")
     typed("ann\n")
     run(*words, tmp_path / "ann.zip")
-    whole = bundled.opened((tmp_path / "ann.zip").read_bytes())
+    whole = bundled.open_bundle((tmp_path / "ann.zip").read_bytes())
     typed("ann\n")
     folder = tmp_path / "ann"
     assert run(*words, f"{folder}/").endswith(f" MB: {folder}\n")
@@ -120,8 +120,8 @@ def test_markdown_is_written_as_a_zip_or_a_new_folder(
     assert {stat.S_IMODE(file.stat().st_mode) for file in files.values()} == {0o600}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert AuditEntry.objects.filter(action="subject.exported").count() == 2
-    assert refused(*words, f"{folder}/") == f"{folder}/ exists."
-    line = refused("export", "acme", "-o", f"{folder}/", code=2)
+    assert require_refusal(*words, f"{folder}/") == f"{folder}/ exists."
+    line = require_refusal("export", "acme", "-o", f"{folder}/", code=2)
     assert line.startswith("A folder needs --format markdown")
 
 
@@ -130,19 +130,19 @@ def test_export_refuses_an_invalid_user_id(
     acme: Project, typed: Any, text: str
 ) -> None:
     typed(text)
-    assert "1 to 256 characters" in refused("export", "acme", code=2)
+    assert "1 to 256 characters" in require_refusal("export", "acme", code=2)
 
 
 def test_export_of_an_unknown_subject_is_not_found(acme: Project, typed: Any) -> None:
     typed("bob\n")
-    assert refused("export", "acme").startswith("not_found: ")
-    assert "no project of that name" in refused("export", "nowhere")
+    assert require_refusal("export", "acme").startswith("not_found: ")
+    assert "no project of that name" in require_refusal("export", "nowhere")
 
 
 def test_export_of_an_erased_subject_is_refused(ann: Subject, typed: Any) -> None:
     Subject.objects.filter(id=ann.id).update(state="erased")
     typed("ann\n")
-    assert refused("export", "acme").startswith("subject_erased: ")
+    assert require_refusal("export", "acme").startswith("subject_erased: ")
     Subject.objects.filter(id=ann.id).update(state="active")
 
 
@@ -162,7 +162,7 @@ def test_aborted_export_leaves_no_file(
 
     monkeypatch.setattr(bundles, "_require_same", erased_meanwhile)
     typed("ann\n")
-    assert refused("export", "acme", "-o", path).startswith("subject_erased: ")
+    assert require_refusal("export", "acme", "-o", path).startswith("subject_erased: ")
     assert [*tmp_path.iterdir()] == [path]
     assert path.read_bytes() == b"before"
     assert not Lease.objects.exists()
@@ -172,7 +172,7 @@ def test_unwritable_export_file_is_reported(
     ann: Subject, typed: Any, tmp_path: Path
 ) -> None:
     typed("ann\n")
-    line = refused("export", "acme", "-o", tmp_path / "none" / "a.zip")
+    line = require_refusal("export", "acme", "-o", tmp_path / "none" / "a.zip")
     assert line.startswith("Can't write ")
     assert not Lease.objects.exists()
 
@@ -186,7 +186,7 @@ def take(path: Path, *words: object, project: str = "zeta") -> str:
 
 def not_taken(path: Path, *words: object, code: int = 1) -> str:
     line = ("import", path, "--project", "zeta", "--format", "bundle", *words)
-    return refused(*line, code=code)
+    return require_refusal(*line, code=code)
 
 
 def test_bundle_is_imported(path: Path, zeta: Project) -> None:
@@ -272,10 +272,12 @@ def test_unreadable_bundle_is_reported(zeta: Project, tmp_path: Path) -> None:
 def test_taken_thread_name_is_reported_by_bundle_import(
     path: Path, acme: Project
 ) -> None:
-    line = refused("import", path, "--project", "acme", "--format", "bundle")
+    line = require_refusal("import", path, "--project", "acme", "--format", "bundle")
     assert line.startswith("name_taken: ")
 
 
 def test_bundle_is_refused_as_a_run_file(path: Path, zeta: Project) -> None:
     """Try row 138 of the bad inputs the other way round."""
-    assert "unknown_format" in refused("import", path, "--project", "zeta", code=2)
+    assert "unknown_format" in require_refusal(
+        "import", path, "--project", "zeta", code=2
+    )

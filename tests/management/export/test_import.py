@@ -17,7 +17,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.services.imports.imports import ImportCounts
-from tests.cast.recordings import array, lines, message, run
+from tests.cast.recordings import array, build_message, run, write_lines
 
 pytestmark = pytest.mark.django_db
 
@@ -121,7 +121,7 @@ def test_import_options_override_the_file(
     row = Thread.objects.get()
     assert (row.name, row.agent_type) == ("crm:0:0", "desk")
     assert Subject.objects.filter(anonymous=False).count() == 1
-    path = lines(tmp_path, message())
+    path = write_lines(tmp_path, build_message())
     assert Imported(path, project="acme", thread="talk", format="chat").code == 0
     assert Thread.objects.filter(name="talk", agent_type="desk").exists()
 
@@ -192,10 +192,13 @@ def test_import_of_no_record_is_wrong_usage(
 def test_skipped_import_record_leaves_no_thread_and_no_subject(
     acme: Project, tmp_path: Path
 ) -> None:
-    good, bad = message(thread="t-1"), message(thread="t-2", user_id="bob", at="noon")
-    done = Imported(lines(tmp_path, good, bad), project="acme", skip_bad=True)
+    good, bad = (
+        build_message(thread="t-1"),
+        build_message(thread="t-2", user_id="bob", at="noon"),
+    )
+    done = Imported(write_lines(tmp_path, good, bad), project="acme", skip_bad=True)
     assert done.code == 3
-    other = lines(tmp_path, message(thread="t-1", user_id="bob"))
+    other = write_lines(tmp_path, build_message(thread="t-1", user_id="bob"))
     assert Imported(other, project="acme", skip_bad=True).bad[0].endswith(" differs")
     assert [row.name for row in Thread.objects.all()] == ["t-1"]
     assert not Subject.objects.filter(anonymous=False).exists()
@@ -205,7 +208,7 @@ def test_session_file_is_imported_without_options(
     acme: Project, tmp_path: Path
 ) -> None:
     noted = {"type": "user", "sessionId": "s-1", "timestamp": "2026-05-01T08:00:00Z"}
-    path = lines(tmp_path, {**noted, "message": message()})
+    path = write_lines(tmp_path, {**noted, "message": build_message()})
     assert Imported(path, project="acme").code == 0
     assert Imported(path, project="acme").rows["present"] == "1"
     assert Thread.objects.get().name == "desk:s-1"
@@ -235,7 +238,11 @@ def raw(run_: dict[str, Any], old: str = "", new: str = "") -> bytes:
 
 
 def secret(task: int, **more: Any) -> dict[str, Any]:
-    return run(task, messages=[message(CANARY), message("SPOT", "assistant")], **more)
+    return run(
+        task,
+        messages=[build_message(CANARY), build_message("SPOT", "assistant")],
+        **more,
+    )
 
 
 LARGE = 17 * 1_048_576
@@ -308,7 +315,12 @@ def test_truncated_import_file_is_named_by_its_position(
 def test_bad_import_line_is_named_by_its_position(
     acme: Project, tmp_path: Path, skip_bad: bool
 ) -> None:
-    path = lines(tmp_path, message(CANARY), message(CANARY, "critic"), message("x"))
+    path = write_lines(
+        tmp_path,
+        build_message(CANARY),
+        build_message(CANARY, "critic"),
+        build_message("x"),
+    )
     done = Imported(path, project="acme", skip_bad=skip_bad)
     offset = path.read_bytes().index(b"\n") + 1
     assert done.bad == [f"desk.jsonl:2:{offset} message=1 role"]

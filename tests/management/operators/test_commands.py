@@ -41,7 +41,7 @@ def run(*words: str) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-def refused(*words: str, code: int = 1) -> str:
+def require_refusal(*words: str, code: int = 1) -> str:
     with pytest.raises(Ended) as ended:
         run(*words)
     assert ended.value.args[0] == code
@@ -71,17 +71,19 @@ def test_create_project_sets_max_threads() -> None:
 
 @pytest.mark.parametrize("slug", ["", "Acme", "a b", "a/b", "ä", "x" * 41, "a\n"])
 def test_bad_project_slug_is_refused(slug: str) -> None:
-    assert "a-z, 0-9" in refused("create_project", slug)
+    assert "a-z, 0-9" in require_refusal("create_project", slug)
     assert not Project.objects.exists()
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "10000001"])
 def test_bad_max_threads_is_refused(number: str) -> None:
-    assert "--max-threads" in refused("create_project", "acme", "--max-threads", number)
+    assert "--max-threads" in require_refusal(
+        "create_project", "acme", "--max-threads", number
+    )
 
 
 def test_project_slug_is_unique(acme: Project) -> None:
-    assert "another name" in refused("create_project", acme.slug)
+    assert "another name" in require_refusal("create_project", acme.slug)
 
 
 # create_key, revoke_key
@@ -137,7 +139,7 @@ def test_bad_user_id_is_refused(
     acme: Project, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     answer(monkeypatch, text)
-    assert "a person's id" in refused("create_key", "acme", "--user-id", code=2)
+    assert "a person's id" in require_refusal("create_key", "acme", "--user-id", code=2)
     assert not ApiKey.objects.exists()
 
 
@@ -160,13 +162,13 @@ def test_row_94_invalid_key_options_are_refused(
 ) -> None:
     """The refused command makes no subject either."""
     answer(monkeypatch, "ann-17\n")
-    assert printed in refused("create_key", "acme", *words, "--user-id", code=2)
+    assert printed in require_refusal("create_key", "acme", *words, "--user-id", code=2)
     assert not ApiKey.objects.exists()
     assert subjects.find(acme.id, "ann-17") is None
 
 
 def test_create_key_without_a_project_says_how_to_make_one() -> None:
-    assert "manage.py create_project nobody" in refused("create_key", "nobody")
+    assert "manage.py create_project nobody" in require_refusal("create_key", "nobody")
 
 
 def test_key_is_revoked_by_its_prefix(acme: Project) -> None:
@@ -181,7 +183,7 @@ def test_key_is_revoked_by_its_prefix(acme: Project) -> None:
 
 
 def test_unknown_key_prefix_is_refused(acme: Project) -> None:
-    assert "No key" in refused("revoke_key", "nowhere0")
+    assert "No key" in require_refusal("revoke_key", "nowhere0")
 
 
 # signin, add_operator
@@ -217,7 +219,7 @@ def test_sign_in_link_names_its_operator_minutes_and_origin(acme: Project) -> No
     ],
 )
 def test_impossible_sign_in_link_is_refused(words: list[str], printed: str) -> None:
-    assert printed in refused("signin", *words)
+    assert printed in require_refusal("signin", *words)
     assert not SignInLink.objects.exists()
 
 
@@ -244,7 +246,7 @@ def test_weak_password_is_refused_with_the_rule(
     acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, "hunter2\n")
-    printed = refused("add_operator", "ann", "--project", "acme", "--password")
+    printed = require_refusal("add_operator", "ann", "--project", "acme", "--password")
     assert "12 characters" in printed
     assert "hunter2" not in printed
 
@@ -259,12 +261,14 @@ def test_weak_password_is_refused_with_the_rule(
 def test_invalid_operator_is_refused(
     acme: Project, words: list[str], printed: str
 ) -> None:
-    assert printed in refused("add_operator", *words)
+    assert printed in require_refusal("add_operator", *words)
 
 
 def test_last_owner_cannot_be_removed(acme: Project) -> None:
     operators.set_role(acme, operators.add("ann"), "owner")
-    printed = refused("add_operator", "ann", "--project", "acme", "--role", "viewer")
+    printed = require_refusal(
+        "add_operator", "ann", "--project", "acme", "--role", "viewer"
+    )
     assert "somebody else owner" in printed
 
 
@@ -277,10 +281,14 @@ def test_operator_role_is_removed(acme: Project, zeta: Project) -> None:
     assert [operators.get_role(each, ann) for each in (acme, zeta)] == [None, "editor"]
     operators.set_role(acme, ann, "owner")
     operators.set_role(acme, operators.ensure_default(), None)
-    printed = refused("add_operator", "ann", "--project", "acme", "--role", "none")
+    printed = require_refusal(
+        "add_operator", "ann", "--project", "acme", "--role", "none"
+    )
     assert "somebody else owner" in printed
     assert operators.get_role(acme, ann) == "owner"
-    printed = refused("add_operator", "bob", "--project", "acme", "--role", "none")
+    printed = require_refusal(
+        "add_operator", "bob", "--project", "acme", "--role", "none"
+    )
     assert "no operator" in printed
     assert operators.find("bob") is None
 
@@ -295,8 +303,8 @@ def test_disabled_operator_is_enabled_but_not_added_again(
     _, printed = run("disable_operator", "ann")
     assert "disable_operator ann --enable" in printed
     assert operators.find("ann") is None
-    assert "disabled" in refused("add_operator", "ann", "--project", "acme")
-    assert "add_operator" in refused("signin", "--operator", "ann")
+    assert "disabled" in require_refusal("add_operator", "ann", "--project", "acme")
+    assert "add_operator" in require_refusal("signin", "--operator", "ann")
     run("disable_operator", "ann", "--enable")
     assert operators.find("ann") is not None
 
@@ -315,5 +323,5 @@ def test_last_owner_and_default_operator_cannot_be_disabled(
     operators.ensure_default()
     operators.set_role(acme, operators.add("ann"), "owner")
     operators.set_role(acme, operators.ensure_default(), None)
-    assert printed in refused("disable_operator", name)
+    assert printed in require_refusal("disable_operator", name)
     assert not Operator.objects.filter(is_active=False).exists()

@@ -14,7 +14,7 @@ from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import subjects
 from tests.cast import factories, graves
-from tests.management.operators.test_commands import answer, refused, run
+from tests.management.operators.test_commands import answer, require_refusal, run
 
 pytestmark = pytest.mark.django_db
 
@@ -33,7 +33,7 @@ def vera(acme: Project) -> str:
     return "vera"
 
 
-def _subject(
+def _run_subject(
     monkeypatch: pytest.MonkeyPatch, *words: str, user_id: str = "ann"
 ) -> tuple[str, str]:
     answer(monkeypatch, f"{user_id}\n")
@@ -43,7 +43,7 @@ def _subject(
 def test_subject_profile_is_shown_without_a_user_id(
     monkeypatch: pytest.MonkeyPatch, ann: Subject
 ) -> None:
-    out, printed = _subject(monkeypatch, "show")
+    out, printed = _run_subject(monkeypatch, "show")
     assert str(ann.id) in out
     assert "slot.appended" in out
     assert "1 open" in out
@@ -58,9 +58,9 @@ def test_subject_profile_is_shown_without_a_user_id(
 def test_subject_is_restricted_and_unrestricted(
     monkeypatch: pytest.MonkeyPatch, ann: Subject
 ) -> None:
-    out, _ = _subject(monkeypatch, "restrict", "--basis", "claims")
+    out, _ = _run_subject(monkeypatch, "restrict", "--basis", "claims")
     assert out.strip() == f"{ann.id}  restricted (claims), generation 1"
-    out, _ = _subject(monkeypatch, "unrestrict")
+    out, _ = _run_subject(monkeypatch, "unrestrict")
     assert out.strip() == f"{ann.id}  active, generation 1"
 
 
@@ -71,13 +71,15 @@ def test_erased_subject_is_readmitted(
     graves.bury_subject(ann)
     for action in ("show", "unrestrict"):
         answer(monkeypatch, "ann\n")
-        printed = refused("subject", action, "--project", "acme")
+        printed = require_refusal("subject", action, "--project", "acme")
         assert printed.startswith("subject_erased: ")
-    out, _ = _subject(monkeypatch, "readmit")
+    out, _ = _run_subject(monkeypatch, "readmit")
     made = Subject.objects.get(generation=2)
     assert out.strip() == f"{made.id}  active, generation 2"
     answer(monkeypatch, "ann\n")
-    assert refused("subject", "readmit", "--project", "acme").startswith("not_erased")
+    assert require_refusal("subject", "readmit", "--project", "acme").startswith(
+        "not_erased"
+    )
 
 
 @pytest.mark.parametrize("user_id", ["", " ", "*", "%", "**", "x" * 257])
@@ -86,7 +88,9 @@ def test_subject_command_refuses_an_impossible_user_id(
 ) -> None:
     for words in (["show"], ["restrict", "--basis", "claims"], ["readmit"]):
         answer(monkeypatch, f"{user_id}\n")
-        printed = refused("subject", words[0], "--project", "acme", *words[1:], code=2)
+        printed = require_refusal(
+            "subject", words[0], "--project", "acme", *words[1:], code=2
+        )
         assert "a person's id" in printed
 
 
@@ -95,10 +99,14 @@ def test_subject_command_never_makes_a_subject(
 ) -> None:
     count = Subject.objects.count()
     answer(monkeypatch, "nobody\n")
-    assert "no such person" in refused("subject", "show", "--project", "acme", code=2)
+    assert "no such person" in require_refusal(
+        "subject", "show", "--project", "acme", code=2
+    )
     foreign = ["--project", "zeta", "--subject", str(ann.id)]
-    assert "no such person" in refused("subject", "show", *foreign, code=2)
-    assert "no project" in refused("subject", "show", "--project", "nope", code=2)
+    assert "no such person" in require_refusal("subject", "show", *foreign, code=2)
+    assert "no project" in require_refusal(
+        "subject", "show", "--project", "nope", code=2
+    )
     assert Subject.objects.count() == count
 
 
@@ -124,13 +132,13 @@ def test_hold_is_opened_listed_renewed_and_lifted(
     assert str(hold.id) in out
     assert run("hold", "list", "--project", "acme")[0] == ""
     assert "ended" in run("hold", "list", "--project", "acme", "--all")[0]
-    assert refused("hold", "lift", str(hold.id)).startswith("not_found")
+    assert require_refusal("hold", "lift", str(hold.id)).startswith("not_found")
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "366"])
 def test_hold_requires_an_end_within_a_year(ann: Subject, vera: str, days: str) -> None:
     words = ["--basis", "archiving", "--reviewer", vera, f"--days={days}"]
-    printed = refused("hold", "open", "--project", "acme", *words, code=2)
+    printed = require_refusal("hold", "open", "--project", "acme", *words, code=2)
     assert "1 to 365" in printed
     assert not Hold.objects.exists()
 
@@ -143,7 +151,7 @@ def test_hold_reviewer_is_an_officer_of_the_project(
     for name in ("eddy", "nobody"):
         answer(monkeypatch, "ann\n")
         words = ["--basis", "archiving", "--reviewer", name, "--days", "3"]
-        printed = refused("hold", "open", "--project", "acme", *words, code=2)
+        printed = require_refusal("hold", "open", "--project", "acme", *words, code=2)
         assert "officer" in printed
     assert not Hold.objects.exists()
 
@@ -161,5 +169,5 @@ def test_hold_reviewer_is_an_officer_of_the_project(
 def test_subject_and_hold_help_explains_each_action(
     capsys: pytest.CaptureFixture[str], command: str, action: str, taught: str
 ) -> None:
-    assert refused(command, action, "--help", code=0) == ""
+    assert require_refusal(command, action, "--help", code=0) == ""
     assert taught in capsys.readouterr().out

@@ -16,7 +16,7 @@ import pytest
 from inspector.web.middleware import POLICY
 from tests.cast import provider as providing
 from tests.cast.provider import CLIENT_ID, SECRET, Provider
-from tests.harness.instances import Instance, Server, prepared
+from tests.harness.instances import Instance, Server, prepare_instance
 from tests.harness.instances import instance as fresh_instance
 
 # Sign-on does not differ by database engine.
@@ -99,7 +99,7 @@ def hub(
         "MEMORYHUB_SSO_CLIENT_SECRET_FILE": str(secret),
         "MEMORYHUB_TRUSTED_PROXIES": "127.0.0.1",
     }
-    with prepared(folder, **given) as made:
+    with prepare_instance(folder, **given) as made:
         made.managed("create_project", "acme")
         for name, role in (("vera", "viewer"), ("olga", "owner")):
             words = ("--project", "acme", "--role", role, "--sso", SUBJECTS[name])
@@ -283,7 +283,7 @@ def test_sso_needs_no_migration_and_no_check_warning(hub: Instance) -> None:
 # Settings
 
 
-def _configured(issuer: str = "https://id.example") -> dict[str, str]:
+def _build_settings(issuer: str = "https://id.example") -> dict[str, str]:
     return {
         "MEMORYHUB_SSO_ISSUER": issuer,
         "MEMORYHUB_SSO_CLIENT_ID": CLIENT_ID,
@@ -291,20 +291,23 @@ def _configured(issuer: str = "https://id.example") -> dict[str, str]:
     }
 
 
-def _without(name: str) -> Callable[[], dict[str, str]]:
-    return lambda: {k: v for k, v in _configured().items() if not k.endswith(name)}
+def _omit_setting(name: str) -> Callable[[], dict[str, str]]:
+    return lambda: {k: v for k, v in _build_settings().items() if not k.endswith(name)}
 
 
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        (_without("ISSUER")(), "MEMORYHUB_SSO_ISSUER"),
-        (_without("CLIENT_ID")(), "MEMORYHUB_SSO_CLIENT_ID"),
-        (_without("SECRET")(), "MEMORYHUB_SSO_CLIENT_SECRET"),
-        (_configured("http://id.example"), "MEMORYHUB_SSO_ISSUER"),
-        (_configured("id.example"), "MEMORYHUB_SSO_ISSUER"),
+        (_omit_setting("ISSUER")(), "MEMORYHUB_SSO_ISSUER"),
+        (_omit_setting("CLIENT_ID")(), "MEMORYHUB_SSO_CLIENT_ID"),
+        (_omit_setting("SECRET")(), "MEMORYHUB_SSO_CLIENT_SECRET"),
+        (_build_settings("http://id.example"), "MEMORYHUB_SSO_ISSUER"),
+        (_build_settings("id.example"), "MEMORYHUB_SSO_ISSUER"),
         (
-            {**_configured(), "MEMORYHUB_SSO_CLIENT_SECRET_FILE": "/nowhere/at-all"},
+            {
+                **_build_settings(),
+                "MEMORYHUB_SSO_CLIENT_SECRET_FILE": "/nowhere/at-all",
+            },
             "MEMORYHUB_SSO_CLIENT_SECRET_FILE",
         ),
     ],
@@ -321,7 +324,7 @@ def test_incomplete_or_unsafe_sso_settings_do_not_start(
 
 
 def test_sso_subject_cannot_be_bound_when_sso_is_off(tmp_path: Path) -> None:
-    with prepared(tmp_path) as made:
+    with prepare_instance(tmp_path) as made:
         made.managed("create_project", "acme")
         words = ("--project", "acme", "--sso", "x")
         refused = made.manage("add_operator", "vera", *words)

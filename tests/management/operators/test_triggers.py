@@ -35,7 +35,7 @@ def make_empty(name: str, verb: str, table: str) -> None:
         run(f"{head} BEGIN SELECT 1; END")
 
 
-def refusal() -> str:
+def require_refusal() -> str:
     with pytest.raises(StartRefusedError) as refused:
         triggers.refuse_changed()
     return refused.value.reason
@@ -56,15 +56,15 @@ def test_expected_triggers_equal_those_of_the_migrations() -> None:
 def test_empty_trigger_is_named(table: str, verb: str) -> None:
     name = f"memoryhub_{table}_{verb}"
     damage.drop_trigger(verb, table)
-    assert f"triggers_missing: {name} of" in refusal()
+    assert f"triggers_missing: {name} of" in require_refusal()
     make_empty(name, verb, table)
-    assert f"triggers_changed: {name} of" in refusal()
+    assert f"triggers_changed: {name} of" in require_refusal()
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_extra_trigger_is_named(table: str) -> None:
     make_empty("z", "update", table)
-    assert "triggers_changed: z of" in refusal()
+    assert "triggers_changed: z of" in require_refusal()
 
 
 @pytest.mark.usefixtures("sqlite")
@@ -74,7 +74,7 @@ def test_trigger_with_a_false_condition_is_named() -> None:
         "CREATE TRIGGER memoryhub_event_delete BEFORE DELETE ON memoryhub_event "
         "WHEN 0 BEGIN SELECT RAISE(ABORT, 'events are append-only'); END"
     )
-    assert "triggers_changed: memoryhub_event_delete of" in refusal()
+    assert "triggers_changed: memoryhub_event_delete of" in require_refusal()
 
 
 @pytest.mark.grown
@@ -93,4 +93,4 @@ def test_trigger_with_a_false_condition_is_named() -> None:
 )  # fmt: skip
 def test_trigger_with_a_changed_function_is_named(statement: str, named: str) -> None:
     run(statement)
-    assert named in refusal()
+    assert named in require_refusal()

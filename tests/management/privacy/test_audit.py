@@ -39,7 +39,7 @@ def note(project: Project | None = None, action: str = "scanned", **more: Any) -
     audit.record(actor="command", action=action, project=place, **more)
 
 
-def last() -> AuditEntry:
+def get_last_entry() -> AuditEntry:
     return AuditEntry.objects.latest("seq")
 
 
@@ -70,7 +70,7 @@ def test_audit_list_shows_the_newest_last(acme: Project) -> None:
     lines = run("audit", "list", "--limit", "2")[0].splitlines()
     assert lines[0].split()[0] == "entry"
     seqs = [int(line.split()[0]) for line in lines[1:]]
-    assert seqs == [last().seq - 1, last().seq]
+    assert seqs == [get_last_entry().seq - 1, get_last_entry().seq]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_audit_export_writes_a_line_for_each_match(
     words: tuple[str, ...], count: int, acme: Project, zeta: Project
 ) -> None:
     olga = operators.add("olga")
-    before = last().seq
+    before = get_last_entry().seq
     note(acme)
     note(zeta, outcome="failed")
     actor = f"operator:{olga.id}"
@@ -119,10 +119,10 @@ def test_wrong_audit_usage_is_refused_in_one_line(words: tuple[str, ...]) -> Non
 
 
 def test_reading_the_audit_log_adds_no_entry(acme: Project) -> None:
-    before = last().seq
+    before = get_last_entry().seq
     for action in ("verify", "list", "export"):
         run("audit", action)
-    assert last().seq == before
+    assert get_last_entry().seq == before
 
 
 # Other commands
@@ -131,32 +131,40 @@ def test_reading_the_audit_log_adds_no_entry(acme: Project) -> None:
 def test_verify_is_audited_with_its_outcome(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     run("verify", "--thread", "acme/t-1")
-    assert (last().action, last().outcome, last().count) == ("verified", "done", 1)
-    assert last().project == get_thread(agent).project_id
+    assert (
+        get_last_entry().action,
+        get_last_entry().outcome,
+        get_last_entry().count,
+    ) == ("verified", "done", 1)
+    assert get_last_entry().project == get_thread(agent).project_id
 
 
 @pytest.mark.no_replay
 def test_changed_audit_log_fails_the_whole_verification(agent: Agent) -> None:
     note()
     with unguarded(AuditEntry):
-        AuditEntry.objects.filter(seq=last().seq).update(count=7)
+        AuditEntry.objects.filter(seq=get_last_entry().seq).update(count=7)
     with pytest.raises(CommandError, match="of the audit log"):
         run("verify", "--all")
-    assert (last().action, last().outcome) == ("verified", "failed")
+    assert (get_last_entry().action, get_last_entry().outcome) == ("verified", "failed")
 
 
 def test_rebuild_is_audited(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     run("rebuild")
-    assert (last().action, last().count) == ("journal.rebuilt", 1)
+    assert (get_last_entry().action, get_last_entry().count) == ("journal.rebuilt", 1)
 
 
 def test_import_is_audited_when_it_has_written(acme: Project, tmp_path: Path) -> None:
     file = array(tmp_path, recorded_run())
     run("import", str(file), "--project", "acme", "--quiet", "--dry-run")
-    assert last().action != "import.done"
+    assert get_last_entry().action != "import.done"
     run("import", str(file), "--project", "acme", "--quiet")
-    assert (last().action, last().project, last().count) == ("import.done", acme.id, 1)
+    assert (
+        get_last_entry().action,
+        get_last_entry().project,
+        get_last_entry().count,
+    ) == ("import.done", acme.id, 1)
 
 
 def test_kek_maintenance_is_audited(
@@ -164,4 +172,7 @@ def test_kek_maintenance_is_audited(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse battery staple\n" * 2))
     run("keys", "backup", str(tmp_path / "ring.backup"))
-    assert (last().action, last().target_kind) == ("kek.backed_up", "kek")
+    assert (get_last_entry().action, get_last_entry().target_kind) == (
+        "kek.backed_up",
+        "kek",
+    )

@@ -20,7 +20,7 @@ from memoryhub.services.people import holds
 from memoryhub.workers import deletions
 from tests.cast import factories
 from tests.cast.forgetting import finish
-from tests.management.operators.test_commands import refused, run
+from tests.management.operators.test_commands import require_refusal, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -72,8 +72,8 @@ def test_delete_project_waits_for_the_end_on_request() -> None:
     # Repeating the command prints the same; new work in the project is refused.
     assert run("delete_project", "acme")[0] == out
     assert run(*CONFIRMED, "--wait")[0] == out
-    assert refused("create_key", "acme").startswith("project_deleted")
-    taken = refused("create_project", "acme")
+    assert require_refusal("create_key", "acme").startswith("project_deleted")
+    taken = require_refusal("create_project", "acme")
     assert "There is a project acme already" in taken
 
 
@@ -103,7 +103,7 @@ def test_delete_project_is_refused_while_a_hold_is_in_force(ann: Subject) -> Non
     out, _ = run("delete_project", "acme")
     assert "Holds in force: 1." in out
     assert "--confirm" not in out
-    printed = refused(*CONFIRMED, "--wait")
+    printed = require_refusal(*CONFIRMED, "--wait")
     assert printed.startswith("Nothing was deleted. subject_held:")
     assert "holds: 1" in printed
     assert state() == "active"
@@ -111,9 +111,11 @@ def test_delete_project_is_refused_while_a_hold_is_in_force(ann: Subject) -> Non
 
 def test_wrong_delete_project_usage_is_refused_in_one_line() -> None:
     projects.create("zeta")
-    assert "no project" in refused("delete_project", "omega", code=2)
+    assert "no project" in require_refusal("delete_project", "omega", code=2)
     wrong = ("delete_project", "acme", "--confirm=zeta", "--reason=test")
-    assert "once more" in refused(*wrong, code=2)
-    assert "--reason" in refused("delete_project", "acme", "--confirm=acme", code=2)
-    assert refused(*CONFIRMED, "--ticket=ask Ann").startswith("value:")
+    assert "once more" in require_refusal(*wrong, code=2)
+    assert "--reason" in require_refusal(
+        "delete_project", "acme", "--confirm=acme", code=2
+    )
+    assert require_refusal(*CONFIRMED, "--ticket=ask Ann").startswith("value:")
     assert state() == "active"

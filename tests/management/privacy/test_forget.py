@@ -15,7 +15,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import subjects
 from tests.cast import factories
-from tests.management.operators.test_commands import answer, refused, run
+from tests.management.operators.test_commands import answer, require_refusal, run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -105,14 +105,16 @@ def test_wrong_forget_usage_is_refused_in_one_line(
 ) -> None:
     _, words = plan(monkeypatch)
     wrong = [*words[:-1], "7"]
-    assert refused(*wrong).startswith("count_mismatch")
-    assert refused("forget", "cancel", str(uuid4())).startswith("not_found")
-    assert "Say what to do" in refused("forget", code=2)
-    assert "Say what to do" in refused("forget", "--resume", "status", code=2)
+    assert require_refusal(*wrong).startswith("count_mismatch")
+    assert require_refusal("forget", "cancel", str(uuid4())).startswith("not_found")
+    assert "Say what to do" in require_refusal("forget", code=2)
+    assert "Say what to do" in require_refusal("forget", "--resume", "status", code=2)
     answer(monkeypatch, "nobody\n")
     command = ("forget", "plan", "--project=acme", "--reason=test")
-    assert "no such subject" in refused(*command, code=2)
-    assert "no project" in refused(*command[:2], "--project=x", "--reason=test", code=2)
+    assert "no such subject" in require_refusal(*command, code=2)
+    assert "no project" in require_refusal(
+        *command[:2], "--project=x", "--reason=test", code=2
+    )
 
 
 def test_begun_erasure_is_resumed_by_forget(

@@ -273,18 +273,18 @@ def bob_is_forgotten(folder: Path, rows: dict[str, int]) -> None:
 def the_agents_page(folder: Path) -> None:
     """Check the agents: a stable set, a changing one, rereading, much pinning."""
     desk, repair = (
-        events(folder, "scratched-pannier"),
-        events(folder, "fix-loan-counter"),
+        count_events(folder, "scratched-pannier"),
+        count_events(folder, "fix-loan-counter"),
     )
     assert desk["page.pinned"] == 1
     assert not desk["page.evicted"]
     assert desk["turn.packed"] == desk["turn.began"] > 2
     assert repair["page.faulted"]
-    topics = events(folder, "research-tides-and-maps")
+    topics = count_events(folder, "research-tides-and-maps")
     # How often depends on how fast the machine is.
     assert min(topics["page.evicted"], topics["page.faulted"]) > research.FINDINGS
     rates_fall_and_rise(folder, "research-tides-and-maps")
-    diary_days = events(folder, "diary")
+    diary_days = count_events(folder, "diary")
     assert diary_days["page.pinned"] > 1
     assert diary_days["page.evicted"] > 5
 
@@ -325,7 +325,7 @@ def what_was_hidden_is_brought_along(folder: Path) -> None:
     referred = [body["page_id"] for kind, body in story if kind == "page.referenced"]
     assert "slot-0" in brought
     assert referred[:1] == ["slot-0"]
-    assert not events(folder, "diary")["page.faulted"]
+    assert not count_events(folder, "diary")["page.faulted"]
 
 
 def a_guest_is_remembered(folder: Path) -> None:
@@ -349,7 +349,7 @@ def a_guest_is_remembered(folder: Path) -> None:
 
 def a_week_is_observed(folder: Path) -> None:
     """Check that the model observed a week, failed once, and condensed the log."""
-    found = events(folder, week.THREAD)
+    found = count_events(folder, week.THREAD)
     assert found["observer.failed"]
     assert found["log.reflected"]
     assert not found["slot.erased"]
@@ -446,7 +446,7 @@ def rates_fall_and_rise(folder: Path, thread: str) -> None:
     assert any(misses > hits for hits, misses in moved)
 
 
-def events(folder: Path, thread: str) -> Counter[str]:
+def count_events(folder: Path, thread: str) -> Counter[str]:
     """Count the events of a thread by type."""
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
         found = database.execute(

@@ -53,7 +53,7 @@ class Line:
         """Wait until the server has dropped the connection."""
         await until(lambda: self.protocol.disconnected)
 
-    async def closing(self) -> None:
+    async def wait_for_close(self) -> None:
         await until(lambda: self.protocol.close_sent)
 
     async def stuck(self) -> None:
@@ -157,7 +157,7 @@ async def test_pings_of_a_peer_that_does_not_read_are_not_answered(
         await line.say(*PINGS)
     # The server read the last ping if it reads the next message.
     await line.say(Frame(Opcode.TEXT, b"x" * 65_537))
-    await line.closing()
+    await line.wait_for_close()
     held = line.protocol.transport.get_write_buffer_size()
     assert (held < 300_000) is bounded
 
@@ -216,7 +216,7 @@ async def test_peer_that_reads_late_receives_the_close_frame(call: Call) -> None
     await line.stuck()
     await line.say(Frame(Opcode.TEXT, b"enough"))
     rest = asyncio.create_task(line.rest())
-    await line.closing()
+    await line.wait_for_close()
     await line.say(Frame(Opcode.CLOSE, (4401).to_bytes(2, "big")))
     assert (await rest).endswith((4401).to_bytes(2, "big"))
 

@@ -111,14 +111,14 @@ def test_least_role_forgets_and_names_the_rights_a_rewrite_needs(
 ) -> None:
     found = answer_of(least, "forget")
     assert found == {"state": "complete", "waiting_on": "", "rewrite": "rights"}
-    assert {"W006", *GRANTED} <= words(least)
+    assert {"W006", *GRANTED} <= list_warnings(least)
     refused = least.manage("forget", "--rewrite")
     assert refused.returncode != 0
     assert "rights" in refused.stderr
     for grant in GRANTED:
         for url in least.urls:
             run(url, f"{grant} TO {{}}", role_of(least))
-    assert not {"W006", *GRANTED} & words(least)
+    assert not {"W006", *GRANTED} & list_warnings(least)
     assert answer_of(least, "go_on")["rewrite"] == ""
     assert "1 receipts have an addendum" in least.managed("forget", "--rewrite")
     assert "every chain is whole" in least.managed("verify", "--all")
@@ -128,7 +128,7 @@ def test_least_role_forgets_and_names_the_rights_a_rewrite_needs(
 GRANTED = ("GRANT EXECUTE ON FUNCTION pg_switch_wal()", "GRANT pg_checkpoint")
 
 
-def words(made: Instance) -> set[str]:
+def list_warnings(made: Instance) -> set[str]:
     """Return which of the warning and its parts `check --deploy` prints."""
     databases = ("--database", "default", "--database", "keys")
     printed = made.manage("check", "--deploy", *databases).stderr
@@ -141,7 +141,7 @@ def test_table_owned_by_another_role_blocks_the_erasure(least: Instance) -> None
     url = least.urls[0]
     run(url, "ALTER TABLE memoryhub_slot OWNER TO CURRENT_USER")
     run(url, "GRANT ALL ON memoryhub_slot TO {}", role_of(least))
-    assert {"W006", "table memoryhub_slot"} <= words(least)
+    assert {"W006", "table memoryhub_slot"} <= list_warnings(least)
     found = answer_of(least, "forget")
     assert (found["state"], found["waiting_on"]) == ("caches_purged", "rights")
     assert found["rewrite"] == "rights"
@@ -151,14 +151,14 @@ def test_table_owned_by_another_role_blocks_the_erasure(least: Instance) -> None
 
 def test_erasure_waits_for_a_reader_of_another_role(least: Instance) -> None:
     """Our role sees little of a foreign session, and must not take it for none."""
-    with held(least.urls[0]):
+    with hold_snapshot(least.urls[0]):
         found = answer_of(least, "forget")
         assert (found["state"], found["waiting_on"]) == ("caches_purged", "reader")
     assert answer_of(least, "go_on")["state"] == "complete"
 
 
 @contextmanager
-def held(url: str) -> Iterator[None]:
+def hold_snapshot(url: str) -> Iterator[None]:
     with psycopg.connect(url, autocommit=True) as reader:
         reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT COUNT(*) FROM memoryhub_event").fetchone()

@@ -38,7 +38,7 @@ def stream() -> Iterator[io.StringIO]:
     structlog.configure(**kept)
 
 
-def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+def parse_lines(stream: io.StringIO) -> list[dict[str, Any]]:
     text = stream.getvalue()
     assert CANARY not in text
     return [json.loads(line) for line in text.splitlines()]
@@ -51,14 +51,14 @@ def fail(text: str) -> None:
 def test_log_writes_only_known_fields(stream: io.StringIO) -> None:
     log = structlog.get_logger()
     log.info("slot.appended", seq=7, thread="t", user_id=CANARY, path=CANARY)
-    (line,) = lines(stream)
+    (line,) = parse_lines(stream)
     assert list(line) == ["time", "level", "event", "seq", "thread"]
     assert (line["level"], line["event"], line["seq"]) == ("info", "slot.appended", 7)
 
 
 def test_log_event_that_is_a_sentence_is_dropped(stream: io.StringIO) -> None:
     structlog.get_logger().warning(f"could not store {CANARY}", code="full")
-    (line,) = lines(stream)
+    (line,) = parse_lines(stream)
     assert (line["event"], line["code"]) == ("log", "full")
 
 
@@ -68,7 +68,7 @@ def test_log_of_a_failure_has_its_type_and_frames(stream: io.StringIO) -> None:
         fail(CANARY)
     except ValueError:
         log.exception("request.failed", status=500)
-    (line,) = lines(stream)
+    (line,) = parse_lines(stream)
     assert (line["type"], line["level"]) == ("ValueError", "error")
     assert line["frames"][-1].startswith(f"{__name__}:")
     assert line["frames"][-1].endswith(" fail")
@@ -80,7 +80,7 @@ def test_library_log_line_has_its_source_but_no_message(stream: io.StringIO) -> 
     except ValueError:
         logging.getLogger("library").exception("saw %s", CANARY)
     logging.getLogger("library").warning(CANARY)
-    first, second = lines(stream)
+    first, second = parse_lines(stream)
     assert (first["event"], first["logger"], first["type"]) == (
         "library.spoke",
         "library",
@@ -96,14 +96,14 @@ def test_python_warning_is_not_logged(stream: io.StringIO) -> None:
         logging.captureWarnings(capture=False)
         logging.captureWarnings(capture=True)
         warnings.warn(CANARY, stacklevel=1)
-    assert lines(stream) == []
+    assert parse_lines(stream) == []
 
 
 def test_failed_thread_is_logged_by_its_type(stream: io.StringIO) -> None:
     thread = threading.Thread(target=fail, args=[CANARY])
     thread.start()
     thread.join()
-    (line,) = lines(stream)
+    (line,) = parse_lines(stream)
     assert (line["event"], line["type"]) == ("thread.failed", "ValueError")
 
 
@@ -111,7 +111,7 @@ def test_refused_hosts_and_missing_pages_are_not_errors(stream: io.StringIO) -> 
     logging.getLogger("django.security.DisallowedHost").error(CANARY)
     logging.getLogger("django.request").warning("Not Found: %s", CANARY)
     logging.getLogger("uvicorn.access").info(CANARY)
-    assert lines(stream) == []
+    assert parse_lines(stream) == []
 
 
 def test_closed_log_stream_stops_nothing() -> None:

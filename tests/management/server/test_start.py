@@ -21,7 +21,7 @@ SECRET = "p4ssword-" * 12
 PASSWORD = "geheim-und-lang"
 
 
-def refused(instance: Instance, *words: object, **env: str) -> str:
+def require_refusal(instance: Instance, *words: object, **env: str) -> str:
     """Run `serve`, which must exit with 2; return its one line of output."""
     done = instance.manage("serve", "--port", "0", *words, **env)
     return one_line(done.returncode, done.stdout, done.stderr, secrets=env.values())
@@ -130,14 +130,14 @@ def test_each_damaged_instance_is_refused_at_start(
     instance: Instance, code: str, spoil: Callable[[Instance], None]
 ) -> None:
     spoil(instance)
-    assert code in refused(instance)
+    assert code in require_refusal(instance)
 
 
 @pytest.mark.parametrize(("code", "env"), EXPOSED)
 def test_each_file_that_others_can_reach_is_refused_at_start(
     empty: Instance, code: str, env: dict[str, str]
 ) -> None:
-    assert code in refused(empty, *PUBLIC, **env)
+    assert code in require_refusal(empty, *PUBLIC, **env)
     assert not list(empty.data.iterdir())
 
 
@@ -156,7 +156,7 @@ def test_each_wrong_sqlite_pragma_is_refused_at_start(
 def test_port_in_use_is_named(empty: Instance) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = refused(empty, "--port", port)
+        line = require_refusal(empty, "--port", port)
     assert "port_taken" in line
     assert str(port) in line
 
@@ -166,14 +166,14 @@ def test_unreachable_database_is_one_line_without_its_password(
     empty: Instance, name: str
 ) -> None:
     url = f"postgresql://ann:{PASSWORD}@127.0.0.1:1/nothing"
-    assert "database_away" in refused(empty, **{name: url})
+    assert "database_away" in require_refusal(empty, **{name: url})
 
 
 @pytest.mark.parametrize(
     "name", ["MEMORYHUB_READERS", "MEMORYHUB_SQLITE_SYNCHRONOUS", "MEMORYHUB_PRICES"]
 )
 def test_bad_setting_is_refused_by_name(empty: Instance, name: str) -> None:
-    line = refused(empty, **{name: "seven-hundred"})
+    line = require_refusal(empty, **{name: "seven-hundred"})
     assert name in line
     assert "seven-hundred" not in line
 
@@ -181,7 +181,7 @@ def test_bad_setting_is_refused_by_name(empty: Instance, name: str) -> None:
 @pytest.mark.parametrize("alias", ["default", "keys"])
 def test_newer_schema_is_refused(instance: Instance, alias: str) -> None:
     instance.call("tests.management.damage:migrate_beyond", alias)
-    line = refused(instance)
+    line = require_refusal(instance)
     assert "schema_newer" in line
     assert "9999_later" in line
 
@@ -189,7 +189,7 @@ def test_newer_schema_is_refused(instance: Instance, alias: str) -> None:
 @pytest.mark.parametrize("alias", ["default", "keys"])
 def test_data_of_an_older_format_is_refused(instance: Instance, alias: str) -> None:
     instance.call("tests.management.damage:migrate_before", alias)
-    line = refused(instance)
+    line = require_refusal(instance)
     assert f"format_old: the database {alias} is older" in line
     for words in (("verify", "--all"), ("rebuild",), ("audit", "verify")):
         done = instance.manage(*words)
@@ -208,12 +208,12 @@ def test_ledger_behind_the_databases_is_refused(instance: Instance, alias: str) 
     kept = instance.data / "ledger" / "erasures.jsonl"
     whole = kept.read_bytes()
     kept.unlink()
-    assert "ledger_behind" in refused(instance)
+    assert "ledger_behind" in require_refusal(instance)
     kept.write_bytes(b"")
     kept.chmod(0o600)
-    assert "ledger_behind" in refused(instance)
+    assert "ledger_behind" in require_refusal(instance)
     kept.write_bytes(whole.replace(b'"n":1', b'"n":2'))
-    assert "ledger_broken" in refused(instance)
+    assert "ledger_broken" in require_refusal(instance)
 
 
 def test_ledger_is_looked_for_in_its_configured_folder(
@@ -234,7 +234,7 @@ def test_data_that_others_may_read_is_refused(instance: Instance, name: str) -> 
     path.parent.mkdir(exist_ok=True)
     path.touch()
     path.chmod(0o640)
-    line = refused(instance)
+    line = require_refusal(instance)
     assert "data_mode" in line
     assert name in line
     assert "0640" in line
@@ -248,7 +248,7 @@ def test_folder_that_others_may_write_to_is_refused(
     folder = instance.data / name
     folder.mkdir(exist_ok=True)
     folder.chmod(mode)
-    line = refused(instance)
+    line = require_refusal(instance)
     assert "data_mode" in line
     assert f"{mode:04o}" in line
 

@@ -17,7 +17,7 @@ from tests.harness.instances import Instance
 BOTH = ["default", "keys"]
 
 
-def ids(found: list[CheckMessage]) -> list[str | None]:
+def list_ids(found: list[CheckMessage]) -> list[str | None]:
     return [message.id for message in found]
 
 
@@ -52,7 +52,7 @@ def test_deploy_check_warns_of_a_log_with_values() -> None:
         return
     found = server_checks.database_logs(databases=BOTH)
     # The default: of the three settings only parameters are kept out.
-    assert ids(found) == ["memoryhub.W003"] * 4
+    assert list_ids(found) == ["memoryhub.W003"] * 4
     for alias in BOTH:
         with connections[alias].cursor() as cursor:
             for name, value in server_checks.QUIET.items():
@@ -86,7 +86,9 @@ def test_deploy_check_warns_of_a_superuser() -> None:
     if connections["default"].vendor != "postgresql":
         assert server_checks.database_roles(databases=BOTH) == []
         return
-    assert ids(server_checks.database_roles(databases=BOTH)) == ["memoryhub.W004"] * 2
+    assert (
+        list_ids(server_checks.database_roles(databases=BOTH)) == ["memoryhub.W004"] * 2
+    )
     with connections["default"].cursor() as cursor:
         cursor.execute("CREATE ROLE mh_plain NOSUPERUSER")
         cursor.execute("SET LOCAL ROLE mh_plain")
@@ -101,12 +103,12 @@ def test_deploy_check_opens_only_named_databases() -> None:
     lite = connections["default"].vendor == "sqlite"
     ours = {"memoryhub.W003", "memoryhub.W004"}
     named = run_checks(databases=BOTH, include_deployment_checks=True)
-    assert ours.intersection(ids(named)) == (set() if lite else ours)
+    assert ours.intersection(list_ids(named)) == (set() if lite else ours)
     for found in (
         run_checks(include_deployment_checks=True),
         run_checks(databases=BOTH),
     ):
-        assert ours.isdisjoint(ids(found))
+        assert ours.isdisjoint(list_ids(found))
 
 
 # Redis
@@ -133,7 +135,7 @@ def test_deploy_check_warns_of_a_redis_that_does_not_answer(
     settings: Settings, tmp_path: Path
 ) -> None:
     settings.REDIS_URL = f"unix://{tmp_path / 'none.sock'}"
-    assert ids(server_checks.redis_saves()) == ["memoryhub.W005"]
+    assert list_ids(server_checks.redis_saves()) == ["memoryhub.W005"]
 
 
 def test_deploy_check_is_silent_without_redis(settings: Settings) -> None:
@@ -156,6 +158,6 @@ def test_deploy_check_warns_of_a_known_secret(settings: Settings) -> None:
 def test_deploy_check_warns_of_hosts_without_a_proxy(settings: Settings) -> None:
     assert server_checks.proxies() == []
     settings.HOSTS = ["m.example"]
-    assert ids(server_checks.proxies()) == ["memoryhub.W008"]
+    assert list_ids(server_checks.proxies()) == ["memoryhub.W008"]
     settings.TRUSTED_PROXIES = ["127.0.0.1"]
     assert server_checks.proxies() == []

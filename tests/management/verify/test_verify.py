@@ -42,7 +42,7 @@ def command(*words: str) -> tuple[str, str]:
     return out.getvalue(), errors.getvalue()
 
 
-def refusal(*words: str) -> CommandError:
+def require_refusal(*words: str) -> CommandError:
     with pytest.raises(CommandError) as refused:
         command(*words)
     return refused.value
@@ -89,12 +89,12 @@ def test_verify_takes_a_thread_by_project_and_name(
 @pytest.mark.parametrize("address", ["acme/none", "none/t-1", "t-1", "", "acme/"])
 def test_verify_of_an_unknown_thread_is_wrong_usage(agent: Agent, address: str) -> None:
     append(agent, "t-1", "a")
-    assert refusal("verify", "--thread", address).returncode == 2
+    assert require_refusal("verify", "--thread", address).returncode == 2
 
 
 @pytest.mark.parametrize("words", [(), ("--all", "--thread", "acme/t-1")])
 def test_verify_without_a_target_is_wrong_usage(words: tuple[str, ...]) -> None:
-    refusal("verify", *words)
+    require_refusal("verify", *words)
 
 
 def test_verify_rebuilds_recorded_contexts(
@@ -119,7 +119,7 @@ def test_verify_of_a_differing_context_exits_1_and_names_the_turn(
     take(acme, array(tmp_path, run(messages=8)), budget=6000)
     row = find(acme, "desk:0:0")
     alter(row, turn=3)
-    refused = refusal("verify", "--contexts", "--all")
+    refused = require_refusal("verify", "--contexts", "--all")
     assert refused.returncode == 1
     assert str(refused) == f"thread {row.id}, turn 3: sha256"
 
@@ -132,10 +132,10 @@ def test_verify_of_a_wrong_event_exits_1_and_names_the_event(
     append(agent, "bad", *range(9))
     row = get_thread(agent, "bad")
     damage(row, seq=4)
-    refused = refusal("verify", "--all")
+    refused = require_refusal("verify", "--all")
     assert refused.returncode == 1
     assert f"{row.id} differs at event 4: chain" in str(refused)
-    assert refusal("verify", "--thread", "acme/bad").returncode == 1
+    assert require_refusal("verify", "--thread", "acme/bad").returncode == 1
     assert "1 threads" in command("verify", "--thread", "acme/good")[0]
 
 
@@ -161,7 +161,7 @@ def test_verify_of_a_vanished_thread_exits_1(agent: Agent) -> None:
     anchor()
     Thread.objects.filter(name="t-2").update(status=Thread.Status.IMPORTING)
     vanish(Thread.objects.get(name="t-2"))
-    refused = refusal("verify", "--all")
+    refused = require_refusal("verify", "--all")
     assert refused.returncode == 1
     assert "line 1 of the anchors: threads_missing" in str(refused)
     assert "anchor --anew" in str(refused)
@@ -177,14 +177,14 @@ def test_verify_says_as_of_when_an_anchor_was_restored(agent: Agent) -> None:
     Thread.objects.filter(id=row.id).update(
         anchored_seq=row.head_seq, anchored_hash=row.head_hash
     )
-    assert "; it is as of line 1" in str(refusal("verify", "--all"))
+    assert "; it is as of line 1" in str(require_refusal("verify", "--all"))
 
 
 def test_verify_of_a_damaged_ledger_exits_1(agent: Agent) -> None:
     append(agent, "t-1", "a")
     anchor()
     ledger.path().write_text("{}\n")
-    refused = refusal("verify", "--all")
+    refused = require_refusal("verify", "--all")
     assert refused.returncode == 1
     assert "the ledger" in str(refused)
 
@@ -194,12 +194,12 @@ def test_rebuild_repairs_rows_and_counts_them(agent: Agent) -> None:
     append(agent, "t-2", "a")
     Slot.objects.filter(thread=get_thread(agent)).delete()
     Thread.objects.filter(name="t-2").update(token_count=99)
-    assert refusal("verify", "--all").returncode == 1
+    assert require_refusal("verify", "--all").returncode == 1
     assert (
         "1 threads rebuilt from 3 events"
         in command("rebuild", "--thread", "acme/t-1")[0]
     )
-    assert refusal("verify", "--all").returncode == 1
+    assert require_refusal("verify", "--all").returncode == 1
     assert "2 threads rebuilt from 5 events" in command("rebuild")[0]
     command("verify", "--all")
     command("rebuild")
@@ -211,7 +211,7 @@ def test_rebuild_waits_for_erasures(agent: Agent) -> None:
     """A rebuild during an erasure would write rows that must be erased again."""
     row = confirm(plan(make_person(agent, "ann")))
     make_person(agent, "bob")
-    assert "forget --resume" in str(refusal("rebuild"))
+    assert "forget --resume" in str(require_refusal("rebuild"))
     finish(row)
     assert "threads rebuilt" in command("rebuild")[0]
 
@@ -225,9 +225,9 @@ def test_rebuild_does_not_hide_a_loss(agent: Agent) -> None:
         cursor.execute(f"DROP TRIGGER memoryhub_event_delete{on}")
     Event.objects.filter(seq=4).delete()
     before = Thread.objects.values().get()
-    assert refusal("rebuild").returncode == 1
+    assert require_refusal("rebuild").returncode == 1
     assert Thread.objects.values().get() == before
-    assert refusal("verify", "--all").returncode == 1
+    assert require_refusal("verify", "--all").returncode == 1
 
 
 class Terminal(io.StringIO):

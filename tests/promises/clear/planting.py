@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.promises.journal.clients import Client, slot
+from tests.promises.journal.clients import Client, build_slot
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Canaries:
     stem: str = field(default_factory=lambda: f"cnry{secrets.token_hex(4)}")
     name_stem: str = field(default_factory=lambda: f"name{secrets.token_hex(4)}")
 
-    def new(self, place: str, *, beyond_ascii: bool = False) -> str:
+    def plant_text(self, place: str, *, beyond_ascii: bool = False) -> str:
         text = self.stem + secrets.token_hex(8) + ("-ж漢\U0001f600" * beyond_ascii)
         self.planted[f"{place} {len(self.planted)}"] = text
         return text
@@ -37,15 +37,15 @@ class Canaries:
         self.names[f"{place} {len(self.names)}"] = text
         return text
 
-    def value(self, place: str) -> dict[str, Any]:
+    def plant_value(self, place: str) -> dict[str, Any]:
         """Return a JSON value with canaries at every depth, also as a key."""
         return {
-            self.new(f"{place}: key"): 1,
-            "text": self.new(f"{place}: text") * 40,
-            "list": [[self.new(f"{place}: list", beyond_ascii=True)]],
+            self.plant_text(f"{place}: key"): 1,
+            "text": self.plant_text(f"{place}: text") * 40,
+            "list": [[self.plant_text(f"{place}: list", beyond_ascii=True)]],
         }
 
-    def named(self, place: str) -> str:
+    def get_name(self, place: str) -> str:
         """Return the first name that was planted at a place."""
         return next(text for at, text in self.names.items() if at.startswith(place))
 
@@ -80,13 +80,13 @@ class Planter:
         thread = self.canaries.name("thread")
         return [
             *self.described(thread),
-            *self.slots(thread),
+            *self.write_slots(thread),
             *self.pages(thread),
             *self.modalities(thread),
-            *self.turns(thread),
+            *self.take_turns(thread),
             *self.memory(thread),
             *self.fork(thread),
-            *self.refused(thread),
+            *self.send_refused(thread),
         ]
 
     def described(self, thread: str) -> Iterator[str]:
@@ -107,8 +107,12 @@ class Planter:
             wanted=OK,
         )
 
-    def slots(self, thread: str) -> Iterator[str]:
-        new, value, name = self.canaries.new, self.canaries.value, self.canaries.name
+    def write_slots(self, thread: str) -> Iterator[str]:
+        new, value, name = (
+            self.canaries.plant_text,
+            self.canaries.plant_value,
+            self.canaries.name,
+        )
         handler = {
             "own_name": name("own_name"),
             "usage_instructions": new("usage_instructions"),
@@ -125,11 +129,11 @@ class Planter:
             self.client.append(thread, new("bare text")),
             self.client.post(
                 at,
-                {**slot(value("with handler"), handler=handler), **sender},
+                {**build_slot(value("with handler"), handler=handler), **sender},
                 Idempotency_Key=new("Idempotency-Key"),
             ),
             self.client.post(
-                f"{at}:batch", {"items": [slot(value("batch")) for _ in range(5)]}
+                f"{at}:batch", {"items": [build_slot(value("batch")) for _ in range(5)]}
             ),
             self.client.append(thread, {"role": "user", "content": new("chat")}),
             self.client.get(at),
@@ -138,9 +142,9 @@ class Planter:
 
     def more(self, thread: str, *, count: int) -> Iterator[str]:
         """Append many messages, two hundred at a time."""
-        new, at = self.canaries.new, f"/threads/{thread}/slots:batch"
+        new, at = self.canaries.plant_text, f"/threads/{thread}/slots:batch"
         for _ in range(0, count, 200):
-            items = [slot(new("more")) for _ in range(200)]
+            items = [build_slot(new("more")) for _ in range(200)]
             yield from told(self.client.post(at, {"items": items}), wanted=OK)
         # So that pages leave the working set together.
         smaller = {"config": {"budget_tokens": 8_000}}
@@ -149,18 +153,18 @@ class Planter:
 
     def pages(self, thread: str) -> Iterator[str]:
         """Write a page with every field, and act on it in every way."""
-        new, at = self.canaries.new, f"/threads/{thread}"
+        new, at = self.canaries.plant_text, f"/threads/{thread}"
         page, other = self.canaries.name("page"), self.canaries.name("page")
         text = " ".join(f"{new('long')} and more of it." for _ in range(30))
         body = {
-            **_page("text", {"text": text}),
+            **_build_page("text", {"text": text}),
             "provenance": ["slot-0"],
             "hint": new("hint"),
             "meta": {"mime_type": "text/plain", new("meta: key"): new("meta")},
             "importance": 0.9,
         }
         here, send = f"{at}/pages/{page}", self.client.send
-        short = _page("text", {"text": new("batch of pages")})
+        short = _build_page("text", {"text": new("batch of pages")})
         yield from told(
             self.client.put(here, body),
             send("PATCH", here, {"content": {"text": new("patched") * 30}}),
@@ -171,7 +175,7 @@ class Planter:
                 {"items": [{"page_id": other, "map": False, **short}]},
             ),
             self.client.post(
-                f"{at}/pages", _page("text", {"text": new("named by us")})
+                f"{at}/pages", _build_page("text", {"text": new("named by us")})
             ),
             self.client.put(f"{at}/system-prompt", {"text": new("system prompt")}),
             self.client.post(f"{at}/pages/{other}/fault", {"level": 1}),
@@ -183,7 +187,7 @@ class Planter:
         )
 
     def modalities(self, thread: str) -> Iterator[str]:
-        new = self.canaries.new
+        new = self.canaries.plant_text
         coded = base64.b64encode(new("base64").encode()).decode()
         stamp = {"at_seconds": 1.5, "text": new("timestamps")}
         contents: dict[str, dict[str, Any]] = {
@@ -204,22 +208,24 @@ class Planter:
                 "topic": new("topic"),
             },
             "structured": {
-                "data": self.canaries.value("structured"),
+                "data": self.canaries.plant_value("structured"),
                 "schema_name": new("schema_name"),
             },
         }
         for modality, content in contents.items():
             at = f"/threads/{thread}/pages/{self.canaries.name(modality)}"
-            yield from told(self.client.put(at, _page(modality, content)), wanted=OK)
+            yield from told(
+                self.client.put(at, _build_page(modality, content)), wanted=OK
+            )
 
-    def turns(self, thread: str) -> Iterator[str]:
+    def take_turns(self, thread: str) -> Iterator[str]:
         """Pack contexts of all records, and call tools."""
-        new, at = self.canaries.new, f"/threads/{thread}"
+        new, at = self.canaries.plant_text, f"/threads/{thread}"
         message = {"role": "user", "content": new("of a turn")}
         asked = {"page_id": "slot-0", "target_level": 0}
         call = {"name": "page_fault", "arguments": json.dumps(asked)}
         yield from told(
-            self.client.post(f"{at}/turns", {"items": [slot(message)]}),
+            self.client.post(f"{at}/turns", {"items": [build_slot(message)]}),
             self.client.post(
                 f"{at}/tool-calls",
                 {"id": new("call id"), "type": "function", "function": call},
@@ -231,7 +237,11 @@ class Planter:
 
     def memory(self, thread: str) -> Iterator[str]:
         """Write working memory: overwritten, cleared, restored and expiring values."""
-        new, value, name = self.canaries.new, self.canaries.value, self.canaries.name
+        new, value, name = (
+            self.canaries.plant_text,
+            self.canaries.plant_value,
+            self.canaries.name,
+        )
         at, send = f"/threads/{thread}", self.client.send
         key, point = name("key"), name("checkpoint")
         described = {"description": new("task"), "data": value("task")}
@@ -260,7 +270,7 @@ class Planter:
 
     def known(self, thread: str) -> Iterator[str]:
         """Plant knowledge of the subject beyond the thread: a fact and a block."""
-        new = self.canaries.new
+        new = self.canaries.plant_text
         fact = {part: new(part) for part in ("entity", "predicate", "value")}
         block = {"text": new("block"), "description": new("block's description")}
         yield from told(
@@ -270,7 +280,7 @@ class Planter:
         )
 
     def fork(self, thread: str) -> Iterator[str]:
-        name, value = self.canaries.name("fork"), self.canaries.value
+        name, value = self.canaries.name("fork"), self.canaries.plant_value
         at = f"/threads/{name}"
         yield from told(
             self.client.post(f"/threads/{thread}:fork", {"thread": name}),
@@ -280,14 +290,16 @@ class Planter:
             wanted=OK,
         )
 
-    def refused(self, thread: str) -> Iterator[str]:
+    def send_refused(self, thread: str) -> Iterator[str]:
         """Send requests that are refused and must leave nothing behind."""
-        new, at = self.canaries.new, f"/threads/{thread}"
+        new, at = self.canaries.plant_text, f"/threads/{thread}"
         yield from told(
             self.client.append(thread, new("stale"), If_Match='"1"'),
-            self.client.post(f"{at}/slots", slot(1, role=new("a bad role"))),
+            self.client.post(f"{at}/slots", build_slot(1, role=new("a bad role"))),
             self.client.post(f"{at}/slots", {new("an unknown field"): 1}),
-            self.client.put(f"{at}/pages/p", _page("text", {new("a bad field"): 1})),
+            self.client.put(
+                f"{at}/pages/p", _build_page("text", {new("a bad field"): 1})
+            ),
             self.client.put(f"{at}/keys/_no", {"value": new("reserved")}),
             self.client.post(f"{at}/notes", {"text": new("long") * 9_000}),
             self.client.get(f"/threads/{new('an unknown thread')}"),
@@ -295,5 +307,5 @@ class Planter:
         )
 
 
-def _page(modality: str, content: dict[str, Any]) -> dict[str, Any]:
+def _build_page(modality: str, content: dict[str, Any]) -> dict[str, Any]:
     return {"type": "artifact", "modality": modality, "content": content}

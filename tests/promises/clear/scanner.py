@@ -53,7 +53,7 @@ def _hex(text: str) -> list[bytes]:
     return [digits.encode(), digits.upper().encode()]
 
 
-def _escaped(text: str) -> list[bytes]:
+def _list_escapes(text: str) -> list[bytes]:
     r"""Return JSON with every character as \uXXXX, and with only those beyond ASCII."""
     units = text.encode("utf-16-be")
     every = "".join(
@@ -72,7 +72,7 @@ DRESSES: dict[str, Encoder] = {
     "utf-16-be": lambda text: [text.encode("utf-16-be")],
     "base64": _aligned_base64,
     "hex": _hex,
-    "json": _escaped,
+    "json": _list_escapes,
 }
 
 
@@ -93,17 +93,19 @@ class Scanner:
         """Yield hits in every file below these folders, file names included."""
         for folder in folders:
             for path in sorted(folder.rglob("*")):
-                yield from self.content(str(path).encode(), place="a file's name")
+                yield from self.iter_hits(str(path).encode(), place="a file's name")
                 if path.is_file():
-                    yield from self.content(path.read_bytes(), place=path.name)
+                    yield from self.iter_hits(path.read_bytes(), place=path.name)
 
-    def content(self, data: bytes, *, place: str) -> Iterator[Hit]:
+    def iter_hits(self, data: bytes, *, place: str) -> Iterator[Hit]:
         """Yield hits in these bytes and in what they inflate to."""
-        yield from self._plain(data, place=place, inside="")
+        yield from self._iter_plain_hits(data, place=place, inside="")
         inflated = b"\n".join(_iter_inflated(data))
-        yield from self._plain(inflated, place=place, inside="zlib, ")
+        yield from self._iter_plain_hits(inflated, place=place, inside="zlib, ")
 
-    def _plain(self, data: bytes, *, place: str, inside: str) -> Iterator[Hit]:
+    def _iter_plain_hits(
+        self, data: bytes, *, place: str, inside: str
+    ) -> Iterator[Hit]:
         for stem, needles in self.stems.items():
             for dress in list_encodings(data, stem):
                 for needle in needles:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.harness.forks import Process
-from tests.harness.instances import UNLIMITED, Instance, prepared
+from tests.harness.instances import UNLIMITED, Instance, prepare_instance
 from tests.harness.outages import Place, Redis, interruptible
 from tests.promises.journal.clients import Answer, Client, percentile
 from tests.promises.journal.late_writers import DONE_SECONDS, await_complete
@@ -160,7 +160,7 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
 def wired(tmp_path: Path, redis: Redis) -> Iterator[Instance]:
     """Yield an instance whose processes hear of each other through that Redis."""
     extra = {**UNLIMITED, "REDIS_URL": f"unix://{redis.place}"}
-    with prepared(tmp_path / "wired", **extra) as made:
+    with prepare_instance(tmp_path / "wired", **extra) as made:
         yield made
 
 

@@ -28,7 +28,7 @@ from tests.cast import sample
 from tests.harness.instances import UNLIMITED, Instance
 from tests.promises.clear.planting import Canaries, Planter, told
 from tests.promises.clear.scanner import Hit, Scanner, build_planted_forms
-from tests.promises.journal.clients import Client, slot
+from tests.promises.journal.clients import Client, build_slot
 
 PLACE = "tests.promises.clear.test_nothing_in_the_clear"
 KNOWN = "mia.li3818@example.com"
@@ -44,10 +44,10 @@ def write_everything(instance: Instance, canaries: Canaries, key: str) -> list[s
     with instance.serve(**UNLIMITED) as server:
         with Client(server.port, key) as client:
             for _ in range(THREADS):
-                planter = Planter(client, canaries, canaries.new("user_id"))
+                planter = Planter(client, canaries, canaries.plant_text("user_id"))
                 assert planter.everything()
-            answers = [*refused(client, canaries)]
-            thread, typed = canaries.named("thread"), canaries.new("operator")
+            answers = [*send_refused(client, canaries)]
+            thread, typed = canaries.get_name("thread"), canaries.plant_text("operator")
             instance.call(f"{PLACE}:operate", thread, typed)
         # Killed, so that the write-ahead log is still there to be looked at.
         server.kill()
@@ -66,11 +66,11 @@ def operate(name: str, text: str) -> None:
     operator_memory.take_checkpoint(thread, name="operators-point", actor=actor)
 
 
-def refused(client: Client, canaries: Canaries) -> Iterator[str]:
-    new, thread = canaries.new, canaries.named("thread")
+def send_refused(client: Client, canaries: Canaries) -> Iterator[str]:
+    new, thread = canaries.plant_text, canaries.get_name("thread")
     yield from told(
-        client.append(canaries.named("fork"), canaries.value("closed thread")),
-        client.post(f"/threads/{thread}/slots", slot(1, type=new("a bad type"))),
+        client.append(canaries.get_name("fork"), canaries.plant_value("closed thread")),
+        client.post(f"/threads/{thread}/slots", build_slot(1, type=new("a bad type"))),
         client.post(f"/threads/{thread}/slots", new("no object")),
         client.append(thread, new("bad precondition"), If_Match=new("match")),
         client.put(f"/threads/{thread}", {"user_id": new("another subject")}),
@@ -86,18 +86,21 @@ def refused(client: Client, canaries: Canaries) -> Iterator[str]:
 def import_everything(instance: Instance, canaries: Canaries, folder: Path) -> str:
     """Import the sample and a partly bad file of our own; return the output."""
     lines = [
-        {"role": "user", "content": canaries.value("import")},
-        {"role": "user", "content": canaries.new("import", beyond_ascii=True)},
-        {"role": canaries.new("a bad role"), "content": canaries.new("bad line")},
+        {"role": "user", "content": canaries.plant_value("import")},
+        {"role": "user", "content": canaries.plant_text("import", beyond_ascii=True)},
+        {
+            "role": canaries.plant_text("a bad role"),
+            "content": canaries.plant_text("bad line"),
+        },
     ]
     chat = folder / "chat.jsonl"
     chat.write_text("\n".join(map(json.dumps, lines)))
     mine = ["--source", "mine", "--user-id", "--skip-bad"]
     outcomes = [
-        instance.manage("import", sample.path(), "--project", "acme"),
+        instance.manage("import", sample.require_path(), "--project", "acme"),
         instance.manage(
             *("import", chat, "--format", "chat", "--project", "acme", *mine),
-            stdin=canaries.new("user_id of an import") + "\n",
+            stdin=canaries.plant_text("user_id of an import") + "\n",
         ),
     ]
     assert outcomes[0].returncode == 0, outcomes[0].stderr
@@ -106,7 +109,7 @@ def import_everything(instance: Instance, canaries: Canaries, folder: Path) -> s
 
 
 def user_ids() -> set[str]:
-    runs = json.loads(sample.path().read_text(encoding="utf-8"))
+    runs = json.loads(sample.require_path().read_text(encoding="utf-8"))
     return {run["info"]["task"]["user_id"] for run in runs}
 
 
@@ -198,9 +201,11 @@ def test_scan_finds_a_planted_text_in_every_encoding(tmp_path: Path) -> None:
                 place = chance.randrange(50_000)
                 noise = chance.randbytes(60_000)
                 data = noise[:place] + form + noise[place:]
-                hits = {hit.needle for hit in Scanner([text]).content(data, place="")}
+                hits = {hit.needle for hit in Scanner([text]).iter_hits(data, place="")}
                 assert hits == {text}, (dress, number)
-                clean = {hit.needle for hit in Scanner([text]).content(noise, place="")}
+                clean = {
+                    hit.needle for hit in Scanner([text]).iter_hits(noise, place="")
+                }
                 assert clean == set()
 
 
@@ -212,7 +217,10 @@ def test_stores_hold_nothing_in_the_clear(
     canaries, ids, began = Canaries(), user_ids(), wal_file(instance)
     assert len(ids) == sample.SUBJECTS
     bound = instance.manage(
-        "create_key", "acme", "--user-id", stdin=canaries.new("user_id of a key") + "\n"
+        "create_key",
+        "acme",
+        "--user-id",
+        stdin=canaries.plant_text("user_id of a key") + "\n",
     )
     assert bound.returncode == 0
     printed = import_everything(instance, canaries, tmp_path)
@@ -224,7 +232,7 @@ def test_stores_hold_nothing_in_the_clear(
     assert len(canaries.planted) >= 500
     assert scan(secret, folders) == set()
     # What we answer to a refusal, or print, quotes nothing either.
-    assert set(Scanner(secret).content(printed.encode(), place="output")) == set()
+    assert set(Scanner(secret).iter_hits(printed.encode(), place="output")) == set()
 
     # The same scan of the same bytes finds what is there: names, each of them.
     lawful = {*canaries.lawful, "operators-point", "chat.assistant"}

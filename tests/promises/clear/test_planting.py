@@ -18,7 +18,7 @@ def test_planted_canaries_are_accepted_and_read_back(
         instance.serve(**UNLIMITED) as server,
         Client(server.port, key) as client,
     ):
-        said = Planter(client, canaries, canaries.new("user_id")).everything()
+        said = Planter(client, canaries, canaries.plant_text("user_id")).everything()
     assert len(canaries.planted) > 60
     assert len(canaries.names) > 20
     # Answers carry what was written, so that a scan of them would be no proof.

@@ -56,7 +56,7 @@ def test_api_key_is_stored_nowhere(instance: Instance, tmp_path: Path) -> None:
         arguments = process_arguments()
     assert b"manage.py\x00serve" in arguments
     scanner = Scanner(parts_of(key))
-    assert set(scanner.content(arguments, place="process list")) == set()
+    assert set(scanner.iter_hits(arguments, place="process list")) == set()
     folders = stores(instance, tmp_path, since=began)
     assert set(scanner.files(*folders)) == set()
     # Its prefix, which is no secret, is there.

@@ -29,9 +29,9 @@ from tests.harness import killing
 SLOTS = 200
 
 
-def live() -> None:
+def live_in_project() -> None:
     """Live ann's life, in a project acme."""
-    bundled.live(factories.make_agent(projects.create("acme")))
+    bundled.live_in_threads(factories.make_agent(projects.create("acme")))
 
 
 def kill_export(path: str) -> None:
@@ -86,7 +86,7 @@ def kill_everywhere(path: str, every: int) -> None:
     told = []
     for slug, end in killing.kills(projects.create, partial(_import, path), every):
         if slug != killing.WHOLE:
-            seen = killing.in_child(partial(_seen, slug))
+            seen = killing.in_child(partial(_count_threads, slug))
             left = killing.in_child(partial(_swept, slug))
             again = killing.in_child(partial(_import, path, slug))
             told.append({"end": end, "seen": seen, "left": left, "again": again})
@@ -102,7 +102,7 @@ def _import(path: str, slug: str) -> int:
     return 0
 
 
-def _seen(slug: str) -> int:
+def _count_threads(slug: str) -> int:
     return Thread.objects.filter_visible(Project.objects.get(slug=slug)).count()
 
 

@@ -36,9 +36,9 @@ def test_import_into_an_empty_instance_exports_the_same(
     instance: Instance, second: Instance, tmp_path: Path
 ) -> None:
     """Key ring, keys and databases are others; every recorded context is compared."""
-    instance.call("tests.promises.export.bundling:live")
+    instance.call("tests.promises.export.bundling:live_in_project")
     path = tmp_path / "ann.zip"
-    whole = bundled.opened(export(instance, path))
+    whole = bundled.open_bundle(export(instance, path))
     keys = tmp_path / "keys.json"
     keys.write_text(instance.managed("receipt", "keys"))
     second.managed("create_project", "acme")
@@ -46,7 +46,7 @@ def test_import_into_an_empty_instance_exports_the_same(
     alone = second.manage(*words)
     assert (alone.returncode, "unknown_signer" in alone.stderr) == (1, True)
     second.managed(*words, "--keys", keys)
-    again = bundled.opened(export(second, tmp_path / "again.zip"))
+    again = bundled.open_bundle(export(second, tmp_path / "again.zip"))
     assert bundled.comparable(again) == bundled.comparable(whole)
     assert "every chain is whole" in second.managed("verify", "--all")
     said = second.managed("verify", "--contexts", "--all")
@@ -62,7 +62,7 @@ def test_killed_import_leaves_nothing_that_shows(
     instance: Instance, tmp_path: Path, every: int
 ) -> None:
     """Leftovers of the killed import are swept, and the bundle can be imported."""
-    instance.call("tests.promises.export.bundling:live")
+    instance.call("tests.promises.export.bundling:live_in_project")
     path = tmp_path / "ann.zip"
     export(instance, path)
     told = json.loads(
@@ -107,10 +107,10 @@ def test_killed_export_leaves_no_file_of_its_name(
     instance: Instance, tmp_path: Path
 ) -> None:
     """A file under the name is whole; a killed export frees its place by itself."""
-    instance.call("tests.promises.export.bundling:live")
+    instance.call("tests.promises.export.bundling:live_in_project")
     path = tmp_path / "ann.zip"
     told = instance.call("tests.promises.export.bundling:kill_export", str(path))
     assert json.loads(told) == {"end": -signal.SIGKILL, "places": 1}
     assert not path.exists()
-    whole = bundled.opened(export(instance, path))
+    whole = bundled.open_bundle(export(instance, path))
     assert whole.testzip() is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cast.recordings import array, bookings, message, run
+from tests.cast.recordings import array, bookings, build_message, run
 from tests.harness.instances import Instance
 
 pytestmark = pytest.mark.slow
@@ -105,6 +105,6 @@ def write_runs(path: Path, size: int) -> None:
         file.write("[")
         for task in range(size // 200_000):
             text = f"{task} " * (20_000 // (len(str(task)) + 1))
-            made = run(task, messages=[message(text) for _ in range(10)])
+            made = run(task, messages=[build_message(text) for _ in range(10)])
             file.write(("," if task else "") + json.dumps(made))
         file.write("]")

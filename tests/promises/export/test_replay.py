@@ -34,7 +34,7 @@ from tests.harness.instances import Instance
 SENDERS = [f"s-{number}" for number in range(40)]
 
 
-def live(agent: Agent, thread: str, *, events: int, seed: int) -> Thread:
+def live_in_thread(agent: Agent, thread: str, *, events: int, seed: int) -> Thread:
     """Make a thread with events of every kind, several snapshots long."""
     chance = random.Random(seed)  # a seed repeats it
     make_thread(agent, thread, labels={"a": "x", "b": 0.5})
@@ -61,16 +61,16 @@ def folds(thread: Thread, seqs: Collection[int]) -> dict[int, bytes]:
     for row in log.iter_rows(thread.id):
         state = evolve(state, log.to_recorded(row))
         if state.seq in seqs:
-            states[state.seq] = canonical(to_json(state))
+            states[state.seq] = dump_plain(to_json(state))
     return states
 
 
-def canonical(plain: object) -> bytes:
+def dump_plain(plain: object) -> bytes:
     return orjson.dumps(plain)
 
 
 def asked(thread: Thread, seq: int) -> bytes:
-    return canonical(to_json(journal.fold_thread(thread, seq).state))
+    return dump_plain(to_json(journal.fold_thread(thread, seq).state))
 
 
 @pytest.mark.promise("P24", load="2,300 events, up to {samples:,} states")
@@ -81,7 +81,7 @@ def asked(thread: Thread, seq: int) -> bytes:
 def test_state_at_a_seq_is_the_fold_with_and_without_snapshots(
     agent: Agent, samples: int
 ) -> None:
-    thread = live(agent, "t-1", events=2_300, seed=1)
+    thread = live_in_thread(agent, "t-1", events=2_300, seed=1)
     kept = Snapshot.objects.filter(thread=thread).order_by("seq")
     marks = list(kept.values_list("seq", flat=True))
     assert len(marks) >= 2
@@ -99,7 +99,7 @@ def test_state_at_a_seq_is_the_fold_with_and_without_snapshots(
 @pytest.mark.promise("P24", load="a fork at 1,100 events")
 @pytest.mark.django_db
 def test_fork_of_a_long_thread_folds_like_its_parent(agent: Agent) -> None:
-    parent = live(agent, "t-1", events=1_200, seed=3)
+    parent = live_in_thread(agent, "t-1", events=1_200, seed=3)
     command = threads.build_fork(
         parent, 1_100, scope=ScopeLabels(), labels=None, config=ThreadConfig()
     )
@@ -114,7 +114,7 @@ def test_fork_of_a_long_thread_folds_like_its_parent(agent: Agent) -> None:
 
 def make_long_thread() -> None:
     """Make a long thread. Runs in an instance."""
-    live(make_agent(make_project("acme")), "t-1", events=1_300, seed=4)
+    live_in_thread(make_agent(make_project("acme")), "t-1", events=1_300, seed=4)
 
 
 def print_states() -> None:

@@ -141,7 +141,7 @@ def show_parts(slug: str) -> None:
 
 
 def _planned(slug: str, scope: str) -> Erasure:
-    ann = _subject(slug, "ann")
+    ann = _require_subject(slug, "ann")
     thread = Thread.objects.filter(subject=ann).order_by("id")[0]
     given: dict[str, Any] = {}
     if scope in ("thread", "record"):
@@ -188,7 +188,7 @@ def _tell(slug: str) -> str:
     row = Erasure.objects.filter(project=project).latest("created_at")
     line = ErasureLine.from_row(row)
     kinds = [str(each.kind) for each in ledger.iter_lines() if each.erasure == row.id]
-    bob = _subject(slug, "bob")
+    bob = _require_subject(slug, "bob")
     left = erasure_targets.count_left(row)
     return json.dumps(
         {
@@ -198,13 +198,13 @@ def _tell(slug: str) -> str:
             "erased": {place.place: place.erased for place in line.places},
             "fenced": {place.place: place.fenced for place in line.places},
             "ledger": sorted({*kinds}),
-            "twin": _texts(bob),
+            "twin": _digest_texts(bob),
             "twin_counts": erasure_counts.count_subject(bob.id),
         }
     )
 
 
-def _texts(subject: Subject) -> list[str]:
+def _digest_texts(subject: Subject) -> list[str]:
     """Return digests of all texts that a reader of the memory sees."""
     found = []
     for thread in Thread.objects.filter(subject=subject).order_by("id"):
@@ -215,7 +215,7 @@ def _texts(subject: Subject) -> list[str]:
     return found
 
 
-def _subject(slug: str, user_id: str) -> Subject:
+def _require_subject(slug: str, user_id: str) -> Subject:
     found = subjects.find(Project.objects.get(slug=slug).id, user_id)
     assert found is not None
     return found

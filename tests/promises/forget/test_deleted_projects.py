@@ -89,12 +89,12 @@ class Deletion:
         with Client(self.port, self.key) as client:
             n = 0
             while not self._begun.wait(PAUSE):
-                self._turn(client, f"{number}-{n}")
+                self._take_turn(client, f"{number}-{n}")
                 n += 1
             for n in range(LATE):
-                self._turn(client, f"late-{number}-{n}")
+                self._take_turn(client, f"late-{number}-{n}")
 
-    def _turn(self, client: Client, mark: str) -> None:
+    def _take_turn(self, client: Client, mark: str) -> None:
         """Write to somebody new, and to the records about nobody."""
         thread = {"user_id": f"{self.slug}-{mark}"}
         self._note(partial(client.put, f"/threads/{self.slug}-{mark}", thread))

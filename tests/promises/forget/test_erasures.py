@@ -77,10 +77,10 @@ class Life:
         self.done[name] += 1
         return bool(took)
 
-    def key(self) -> str:
+    def pick_key(self) -> str:
         return self.chance.choice("ab")
 
-    def expiry(self) -> Expiry:
+    def pick_expiry(self) -> Expiry:
         ttl = self.chance.choice([SECOND, 2 * SECOND, 6 * SECOND, None])
         return NEVER if ttl is None else lasting(ttl)
 
@@ -89,14 +89,14 @@ class Life:
 
     def set(self, thread: str) -> None:
         names = self.chance.sample("abc", self.chance.randint(1, 3))
-        keys = (new_key(name, self.done["set"], self.expiry()) for name in names)
+        keys = (new_key(name, self.done["set"], self.pick_expiry()) for name in names)
         set_keys(self.agent, *keys, thread=thread)
 
     def retime(self, thread: str) -> None:
-        retime(self.agent, self.key(), self.expiry(), thread)
+        retime(self.agent, self.pick_key(), self.pick_expiry(), thread)
 
     def delete(self, thread: str) -> None:
-        delete_key(self.agent, self.key(), thread)
+        delete_key(self.agent, self.pick_key(), thread)
 
     def clear(self, thread: str) -> None:
         clear(self.agent, thread)
@@ -110,14 +110,14 @@ class Life:
     def forget(self, thread: str) -> None:
         forget_checkpoint(self.agent, self.chance.choice("xyz"), thread)
 
-    def page(self, thread: str) -> None:
-        make_pages(self.agent, new_page(self.key()), thread=thread)
+    def make_page(self, thread: str) -> None:
+        make_pages(self.agent, new_page(self.pick_key()), thread=thread)
 
     def rewrite(self, thread: str) -> None:
-        act(self.agent, new_text(self.key(), "other"), thread)
+        act(self.agent, new_text(self.pick_key(), "other"), thread)
 
     def drop(self, thread: str) -> bool:
-        return bool(act(self.agent, DeletePage(page_id=self.key()), thread).events)
+        return bool(act(self.agent, DeletePage(page_id=self.pick_key()), thread).events)
 
     def fork(self, thread: str) -> None:
         head = get_thread(self.agent, thread).head_seq
@@ -138,7 +138,7 @@ ACTS: dict[str, Callable[[Life, str], object]] = {
     name: getattr(Life, name)
     for name in (
         *("append", "set", "retime", "delete", "clear", "take", "restore", "forget"),
-        *("page", "rewrite", "drop", "fork", "sweep", "erase"),
+        *("make_page", "rewrite", "drop", "fork", "sweep", "erase"),
     )
 }
 #: Weights of acts that must coincide to erase or save a value in time.

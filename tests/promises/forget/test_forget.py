@@ -22,7 +22,7 @@ from memoryhub.services.people import subjects
 from tests.cast import bundled
 from tests.cast.factories import append, get_thread, make_page, make_thread
 from tests.cast.forgetting import confirm, finish, plan
-from tests.harness.instances import UNLIMITED, Instance, prepared
+from tests.harness.instances import UNLIMITED, Instance, prepare_instance
 from tests.promises.journal.clients import Client
 from tests.promises.journal.late_writers import Race, await_complete
 
@@ -169,7 +169,7 @@ def test_forget_begins_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
     folder = tmp_path / "small"
     with (
         small_disk(folder, 32),
-        prepared(folder, MEMORYHUB_BALLAST_MIB="4") as instance,
+        prepare_instance(folder, MEMORYHUB_BALLAST_MIB="4") as instance,
     ):
         said = instance.call("tests.promises.journal.full_disk:forget", "acme")
     # What fails meanwhile is logged there, too.
@@ -195,7 +195,7 @@ def test_full_disk_forget_completes(sqlite: None, tmp_path: Path) -> None:
     folder = tmp_path / "small"
     with (
         small_disk(folder, 64),
-        prepared(folder, MEMORYHUB_BALLAST_MIB="8") as instance,
+        prepare_instance(folder, MEMORYHUB_BALLAST_MIB="8") as instance,
     ):
         keys = json.loads(
             instance.call("tests.promises.forget.erasing:make_keys", "acme")
@@ -255,7 +255,7 @@ def test_forget_is_exact(agent: Agent, people: int) -> None:
     live = names[:4]
     for name in names:
         if name in live:
-            bundled.live(agent, name, prefix=f"{name}-")
+            bundled.live_in_threads(agent, name, prefix=f"{name}-")
         else:
             make_thread(agent, f"{name}-t-1", user_id=name, labels={"tier": "gold"})
             append(agent, f"{name}-t-1", "hello", bundled.WORDS)
@@ -299,7 +299,7 @@ def exports(agent: Agent, names: list[str]) -> dict[str, dict[str, bytes]]:
     found = {}
     for name in names:
         subject = subjects.find_or_create(agent.project, name)
-        bundle = bundled.opened(bundled.export(subject))
+        bundle = bundled.open_bundle(bundled.export(subject))
         found[name] = {
             each: bundle.read(each)
             for each in bundle.namelist()

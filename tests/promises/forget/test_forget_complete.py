@@ -58,22 +58,22 @@ class Hub:
 
     def person(self, *, threads: int) -> Person:
         canaries = Canaries()
-        user_id = canaries.new("user_id")
+        user_id = canaries.plant_text("user_id")
         planter = Planter(self.client, canaries, user_id)
         for _ in range(threads):
             assert planter.everything()
-        assert list(planter.known(canaries.named("thread")))
+        assert list(planter.known(canaries.get_name("thread")))
         # So much that its state is kept beside it, and its terms.
-        assert list(planter.more(canaries.named("thread"), count=SLOTS))
+        assert list(planter.more(canaries.get_name("thread"), count=SLOTS))
         asked = self.client.post("/subjects:resolve", {"user_id": user_id})
         assert asked.status == 200, asked
-        told = self.shown(asked.body["id"])
+        told = self.show_subject(asked.body["id"])
         deadline = time.monotonic() + COMPLETE_SECONDS
         # The server notes these once in a few seconds.
         late = ("daily_uses", "refusal_counts", "thread_terms")
         while not all(told["rows"][each] for each in late):
             assert time.monotonic() < deadline
-            told = self.shown(asked.body["id"])
+            told = self.show_subject(asked.body["id"])
         return Person(
             id=asked.body["id"],
             canaries=canaries,
@@ -82,7 +82,7 @@ class Hub:
             keys=frozenset(told["keys"]),
         )
 
-    def shown(self, subject: str) -> dict[str, Any]:
+    def show_subject(self, subject: str) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(self.instance.call(f"{PLACE}:show", subject))
         return told
 
@@ -122,7 +122,7 @@ def hub(instance: Instance) -> Iterator[Hub]:
 
 def told_of(it: Hub, canaries: Canaries) -> list[Any]:
     """Return what agents are told of a person's first thread, except changing times."""
-    at = f"/threads/{canaries.named('thread')}"
+    at = f"/threads/{canaries.get_name('thread')}"
     paths = ("/slots", "/task", "/notes", "/checkpoints", "/turns")
     answers = [it.client.get(f"{at}{path}") for path in paths]
     assert {answer.status for answer in answers} == {200}
@@ -163,7 +163,7 @@ def in_clear(texts: set[str], files: list[Path]) -> set[tuple[str, str]]:
     return {
         (hit.needle, hit.place)
         for path in files
-        for hit in scanner.content(bytes_of(path), place=path.name)
+        for hit in scanner.iter_hits(bytes_of(path), place=path.name)
     }
 
 
@@ -227,7 +227,7 @@ def test_forget_is_complete(instance: Instance, tmp_path: Path) -> None:
         with hub(instance) as it:
             receipt = it.forget(ann.id, scope="subject")
             assert told_of(it, bob.canaries) == theirs
-            left = it.shown(ann.id)
+            left = it.show_subject(ann.id)
         give_keys(instance, before)
         opened = json.loads(before.call(f"{PLACE}:open_all", ann.id))
         twin = json.loads(before.call(f"{PLACE}:open_all", bob.id))
@@ -276,15 +276,15 @@ def test_erased_thread_leaves_no_trace(instance: Instance, tmp_path: Path) -> No
     began = wal_file(instance)
     with hub(instance) as it:
         gone, stays = Canaries(), Canaries()
-        user_id = gone.new("user_id")
+        user_id = gone.plant_text("user_id")
         for canaries in (gone, stays):
             assert Planter(it.client, canaries, user_id).everything()
         asked = it.client.post("/subjects:resolve", {"user_id": user_id})
         # The fork first: what a fork reads through it can't go before it does.
-        threads = [gone.named("fork"), gone.named("thread")]
+        threads = [gone.get_name("fork"), gone.get_name("thread")]
         nonces = [
             frozenset(json.loads(instance.call(f"{PLACE}:show_thread", name)))
-            for name in (*threads, stays.named("thread"))
+            for name in (*threads, stays.get_name("thread"))
         ]
         before = told_of(it, stays)
         for name in threads:

@@ -29,7 +29,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasure_steps, erasures
 from tests.cast import readers
 from tests.cast.factories import append, make_page, make_thread
-from tests.cast.forgetting import confirm, of, plan
+from tests.cast.forgetting import confirm, get_subject, plan
 
 POSTGRES = "postgresql" in settings.DATABASES["default"]["ENGINE"]
 State = Erasure.State
@@ -67,7 +67,7 @@ def fenced(agent: Agent, ann: None) -> Erasure:
 
 def confirmed(agent: Agent) -> Erasure:
     """Confirm the erasure of all of ann."""
-    return confirm(plan(of(agent, "ann")))
+    return confirm(plan(get_subject(agent, "ann")))
 
 
 def advanced(row: Erasure) -> Erasure:
@@ -89,7 +89,7 @@ def completes(row: Erasure) -> None:
     assert (row.state, row.waiting_on) == (State.COMPLETE, ""), row.verification
 
 
-def found(row: Erasure) -> set[tuple[str, str]]:
+def list_undeclared_hits(row: Erasure) -> set[tuple[str, str]]:
     """Return needle and surface of each undeclared finding of the last scan."""
     facts = orjson.loads(row.verification)
     return {
@@ -106,7 +106,7 @@ def test_erasure_completes_without_a_fault(fenced: Erasure) -> None:
 @pytest.mark.promise("P18", load="a reader that holds on")
 def test_erasure_waits_for_a_held_reader(fenced: Erasure) -> None:
     """The person is unreadable, with the key gone; only the proof is missing."""
-    with readers.held():
+    with readers.hold_snapshot():
         row = waits(fenced, "reader", state=State.CACHES_PURGED)
         assert not SubjectKey.objects.using("keys").filter(subject=row.subject_id)
         with pytest.raises(SubjectErasedError):
@@ -139,7 +139,7 @@ def test_freed_bytes_without_overwriting_are_found_by_the_scan(
             row = waits(confirmed(agent), "store", state=State.SCRUBBED)
         finally:
             cursor.execute("PRAGMA secure_delete = ON")
-    assert ("nonce", "database") in found(row)
+    assert ("nonce", "database") in list_undeclared_hits(row)
     with connections["default"].cursor() as cursor:
         cursor.execute("VACUUM")
     assert scrub.scrub(seconds=30) == ""
@@ -166,7 +166,7 @@ def test_unlisted_table_is_found_by_the_scan(
     make_thread(agent, "hers and nobody else's", user_id="ann")
     unlisted()
     row = waits(confirmed(agent), "store", state=State.SCRUBBED)
-    assert ("name", "unlisted") in found(row)
+    assert ("name", "unlisted") in list_undeclared_hits(row)
     with connections["default"].cursor() as cursor:
         cursor.execute("DELETE FROM unlisted")
     assert scrub.scrub(seconds=30) == ""
@@ -201,7 +201,7 @@ def test_uncounted_table_is_found_by_the_scan(
         for module in (purging, erasure_counts):
             patch.setattr(module, "list_declared_models", skipping(Page))
         row = waits(confirmed(agent), "store", state=State.SCRUBBED)
-        assert ("name", "hers") in found(row)
+        assert ("name", "hers") in list_undeclared_hits(row)
     completes(row)
 
 

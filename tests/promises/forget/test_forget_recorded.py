@@ -67,13 +67,13 @@ def told_by_tools(runs: list[Run]) -> Iterator[Any]:
             yield json.loads(message["content"])
 
 
-def texts(value: Any) -> Iterator[str]:
+def iter_texts(value: Any) -> Iterator[str]:
     """Yield every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
-            yield from texts(each)
+            yield from iter_texts(each)
 
 
 def details(runs: list[Run]) -> dict[str, set[str]]:
@@ -105,7 +105,7 @@ def hers_alone(everybody: list[Run]) -> set[str]:
     exports prove that those stay with the others.
     """
     hers = [run for run in everybody if user_of(run) == WHO]
-    others = "\n".join(texts([run for run in everybody if user_of(run) != WHO]))
+    others = "\n".join(iter_texts([run for run in everybody if user_of(run) != WHO]))
     alone = {
         kind: {each for each in found if each not in others}
         for kind, found in details(hers).items()
@@ -119,18 +119,18 @@ def some_runs(everybody: list[Run], others: int) -> list[Run]:
     by_user: dict[str, list[Run]] = {}
     for run in everybody:
         by_user.setdefault(user_of(run), []).append(run)
-    hers = words([*set().union(*details(by_user.pop(WHO)).values())])
+    hers = list_words([*set().union(*details(by_user.pop(WHO)).values())])
 
     def rank(name: str) -> tuple[int, int, str]:
         runs = by_user[name]
-        return len(runs), -len(hers & words(runs)), name
+        return len(runs), -len(hers & list_words(runs)), name
 
     chosen = {WHO, *sorted(by_user, key=rank)[:others]}
     return [run for run in everybody if user_of(run) in chosen]
 
 
-def words(value: Any) -> set[str]:
-    return {word for text in texts(value) for word in re.findall(r"\w+", text)}
+def list_words(value: Any) -> set[str]:
+    return {word for text in iter_texts(value) for word in re.findall(r"\w+", text)}
 
 
 # Views of everybody
@@ -155,13 +155,13 @@ class Person:
         """Return the values that erasures of others must leave unchanged."""
         return digest(self.bundle), self.replays, self.random
 
-    def texts(self, needles: set[str]) -> set[str]:
+    def list_found_texts(self, needles: set[str]) -> set[str]:
         """Return the needles that occur in the opened export."""
         scanner = Scanner(needles, shortest=SHORTEST)
         return {
             hit.needle
             for path in self.bundle.namelist()
-            for hit in scanner.content(self.bundle.read(path), place=path)
+            for hit in scanner.iter_hits(self.bundle.read(path), place=path)
         }
 
 
@@ -184,7 +184,7 @@ def look(instance: Instance, folder: Path) -> dict[str, Person]:
     assert process.returncode == 0, errors
     people = {}
     for subject, person in json.loads(out).items():
-        bundle = bundled.opened((folder / f"{subject}.zip").read_bytes())
+        bundle = bundled.open_bundle((folder / f"{subject}.zip").read_bytes())
         user_id = bundled.manifest(bundle)["subject"]["user_id"]
         people[user_id or ""] = Person(
             bundle=bundle,
@@ -237,7 +237,7 @@ def forget(it: Hub, her: Person) -> None:
     # One of them are her key's.
     sealed = len(her.random) - 1
     assert receipt["erased"]["events"]["count"] == sealed > 0
-    assert set(it.shown(subject)["rows"].values()) == {0}
+    assert set(it.show_subject(subject)["rows"].values()) == {0}
     for part in told["cut"]:
         assert it.client.get(f"/threads/{part['name']}/slots").status == 410
 
@@ -274,7 +274,7 @@ def assert_kept_out(it: Hub, path: Path, runs: list[Run]) -> None:
 def test_passenger_of_the_recorded_runs_is_forgotten(
     instance: Instance, tmp_path: Path, others: int
 ) -> None:
-    everybody = json.loads(sample.path().read_text(encoding="utf-8"))
+    everybody = json.loads(sample.require_path().read_text(encoding="utf-8"))
     needles, runs = hers_alone(everybody), some_runs(everybody, others)
     path = array(tmp_path, *runs, name=f"{sample.NAME}.json")
     began = wal_file(instance)
@@ -304,9 +304,9 @@ def assert_gone(
     assert {name: each.untouched for name, each in after.items()} == {
         name: each.untouched for name, each in others.items()
     }
-    assert before[WHO].texts(needles) == needles
+    assert before[WHO].list_found_texts(needles) == needles
     for each in after.values():
-        assert each.texts(needles) == set()
+        assert each.list_found_texts(needles) == set()
 
 
 def assert_nowhere(
@@ -320,7 +320,7 @@ def assert_nowhere(
     for dress in build_planted_forms("any text"):
         forms = (build_planted_forms(needle)[dress][0] for needle in sorted(needles))
         scanner = Scanner(needles, shortest=SHORTEST)
-        hits = scanner.content(b"\xff\0\xfe".join(forms), place="planted")
+        hits = scanner.iter_hits(b"\xff\0\xfe".join(forms), place="planted")
         assert {hit.needle for hit in hits} == needles, dress
     # Of what stands there lawfully while it is somebody's, all but hers is found.
     strict = [file for file in files if not declared(file)]
@@ -335,5 +335,5 @@ def in_files(needles: set[str], files: list[Path]) -> set[str]:
     return {
         hit.needle
         for file in files
-        for hit in scanner.content(file.read_bytes(), place=file.name)
+        for hit in scanner.iter_hits(file.read_bytes(), place=file.name)
     }

@@ -49,7 +49,7 @@ class Client:
         return self.send("POST", path, body, **headers)
 
     def append(self, thread: str, content: object, **headers: str) -> Answer:
-        return self.post(f"/threads/{thread}/slots", slot(content), **headers)
+        return self.post(f"/threads/{thread}/slots", build_slot(content), **headers)
 
     def send(
         self, method: str, path: str, body: object = None, **headers: str
@@ -81,7 +81,7 @@ class Client:
         )
 
 
-def slot(content: object, **fields: object) -> dict[str, object]:
+def build_slot(content: object, **fields: object) -> dict[str, object]:
     return {
         "from": "user",
         "to": "assistant",
@@ -104,12 +104,12 @@ def at_once(
     All use one port, or each its own of `ports`.
     """
 
-    def one(number: int) -> Result:
+    def run_one(number: int) -> Result:
         with Client(ports[number] if ports else port, key) as client:
             return work(client, number)
 
     with ThreadPoolExecutor(clients) as pool:
-        return list(pool.map(one, range(clients)))
+        return list(pool.map(run_one, range(clients)))
 
 
 def percentile(values: Iterable[float], share: float) -> float:

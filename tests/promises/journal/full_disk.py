@@ -31,12 +31,12 @@ def forget(slug: str) -> None:
     ann, bob = (subjects.find(project.id, name) for name in ("ann", "bob"))
     assert ann is not None
     assert bob is not None
-    row, kept = forgetting.plan(ann), forgetting.kept(bob)
+    row, kept = forgetting.plan(ann), forgetting.list_records(bob)
     filling = settings.DATA_DIR.parent / "filling"
     fill(filling)
     row = forgetting.confirm(row)
     told = {"confirmed": row.state, "ballast": settings.BALLAST.exists()}
-    told["answer"] = refused(ann)
+    told["answer"] = get_refusal_code(ann)
     # Whatever the ballast gave is gone as well.
     fill(filling)
     with suppress(UnavailableError):
@@ -46,12 +46,12 @@ def forget(slug: str) -> None:
     row = forgetting.finish(row)
     told |= {"state": row.state, "receipts": Receipt.objects.count()}
     told["keys"] = SubjectKey.objects.using("keys").filter(subject=ann.id).count()
-    told["twin"] = forgetting.kept(bob) == kept
+    told["twin"] = forgetting.list_records(bob) == kept
     told["broken"] = sum(verify(thread) is not None for thread in Thread.objects.all())
     sys.stdout.write(json.dumps(told))
 
 
-def refused(subject: Subject) -> str:
+def get_refusal_code(subject: Subject) -> str:
     try:
         tombstones.require_subject(Subject.objects.get(id=subject.id))
     except Refusal as refusal:

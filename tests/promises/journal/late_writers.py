@@ -52,7 +52,7 @@ class Gate:
         assert still, "a writer's turn has no end"
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def enter_gate(self) -> Iterator[None]:
         self._enter()
         try:
             yield
@@ -132,14 +132,14 @@ class Race:
             while not last:
                 # The last turn is all of it after the fence.
                 last = self._fenced.is_set()
-                with self._gate.turn():
-                    self._turn(client, number, n)
+                with self._gate.enter_gate():
+                    self._write_turn(client, number, n)
                 n += 1
             for n in range(LATE):
                 fresh = f"{self.name}-late-{number}-{n}"
                 self._put(client, fresh)
 
-    def _turn(self, client: Client, number: int, n: int) -> None:
+    def _write_turn(self, client: Client, number: int, n: int) -> None:
         """Append to a thread of the erased subject and to one of the other's.
 
         One in four writers begins a new thread each time.
@@ -175,7 +175,7 @@ class Race:
             self._noted.wait_for(lambda: self.written >= 4 * self.writers, timeout=60)
         with Client(self.ports[1], self.keys[1]) as client:
             body = {"scope": "subject", "reason": "test", "restrict": self.restrict}
-            plan = client.post(f"/subjects/{self._subject()}/erasures", body)
+            plan = client.post(f"/subjects/{self._resolve_subject()}/erasures", body)
             assert plan.status == 201, plan.body
             told = str(self._confirmed(client, plan.body)["id"])
             self._fenced.set()
@@ -200,7 +200,7 @@ class Race:
             plan = answer.body["plan"]
         raise AssertionError(plan)
 
-    def _subject(self) -> str:
+    def _resolve_subject(self) -> str:
         with Client(self.ports[0], self.keys[0]) as client:
             found = client.post("/subjects:resolve", {"user_id": self.name})
             return str(found.body["id"])
@@ -235,7 +235,7 @@ class PartRace:
 
     def run(self) -> str:
         """Race, and return the id of the erasure, which is fenced by then."""
-        body = self._begun()
+        body = self._begin_request()
         return beside(
             self._write,
             self.writers,
@@ -244,7 +244,7 @@ class PartRace:
             fenced=self._fenced,
         )
 
-    def _begun(self) -> dict[str, Any]:
+    def _begin_request(self) -> dict[str, Any]:
         """Write records from before the race; return the request to forget a part."""
         with Client(self.port, self.keys[0]) as client:
             client.put(f"/threads/{self.thread}", {"user_id": self.name})
@@ -266,11 +266,11 @@ class PartRace:
                 for _ in range(left):
                     if left > LATE and self._fenced.is_set():
                         break
-                    with self._gate.turn():
-                        self._turn(client, f"{number}-{n}")
+                    with self._gate.enter_gate():
+                        self._write_turn(client, f"{number}-{n}")
                     n += 1
 
-    def _turn(self, client: Client, mark: str) -> None:
+    def _write_turn(self, client: Client, mark: str) -> None:
         """Write a page of the source, a fork that inherits it, and pages of both."""
         fork, made = f"{self.thread}-{mark}", f"made-{mark}"
         self._derive(client, self.thread, made, "source")

@@ -36,7 +36,7 @@ class Operation:
         return self.returned == inf
 
 
-def after(state: Word, each: Operation) -> tuple[bool, Word]:
+def check_answer(state: Word, each: Operation) -> tuple[bool, Word]:
     """Tell whether the key may have answered so, and return its word afterwards.
 
     `state` is the word that the key holds; None, where it holds none.
@@ -73,7 +73,7 @@ def order(history: Sequence[Operation]) -> list[Operation] | None:
             states.pop()
             continue
         place = todo[-1].pop()
-        fits, state = after(states[-1], ops[place])
+        fits, state = check_answer(states[-1], ops[place])
         if not fits or (taken | 1 << place, state) in dead:
             continue
         taken |= 1 << place

@@ -93,10 +93,10 @@ class Racers:
 def show(slug: str) -> None:
     """Print the stored contents, indexes and event types of each thread."""
     rows = Thread.objects.select_related("subject").filter(project__slug=slug)
-    tell(json.dumps([shown(row) for row in rows.order_by("name")]))
+    tell(json.dumps([open_row(row) for row in rows.order_by("name")]))
 
 
-def shown(row: Thread) -> dict[str, Any]:
+def open_row(row: Thread) -> dict[str, Any]:
     stored = list(row.slots.order_by("index"))
     seqs = [slot.seq for slot in stored]
     opened = texts.open_contents(row.subject, row.project_id, row.id, seqs)

@@ -16,7 +16,7 @@ from memoryhub.vault.proof import anchors
 from memoryhub.workers.anchors import AnchorsDifferError, anchor_heads, move
 from tests.cast.factories import append, get_thread, make_thread
 from tests.promises.tampering.damages import Copy, flipped, vanish
-from tests.promises.tampering.test_tamper import drop_triggers, fresh, undone
+from tests.promises.tampering.test_tamper import drop_triggers, reload_thread, undone
 
 pytestmark = [
     pytest.mark.promise("P4"),
@@ -45,7 +45,7 @@ def lived_on(agent: Agent, thread: Thread, rounds: int) -> list[Copy]:
     """Return copies of the thread over time, the newest of them behind its anchor."""
     copies = []
     for number in range(rounds):
-        copies.append(Copy.of(thread))
+        copies.append(Copy.from_thread(thread))
         append(agent, "t-1", *range(1 + number % 3))
     assert anchor_heads(NOW)
     return copies
@@ -57,14 +57,14 @@ def test_tail_that_was_cut_without_a_trace_is_found(
     agent: Agent, thread: Thread, rounds: int
 ) -> None:
     copies = lived_on(agent, thread, rounds)
-    whole = fresh(thread)
+    whole = reload_thread(thread)
     anchored = {"anchored_seq": whole.head_seq, "anchored_hash": whole.head_hash}
     drop_triggers()
     missed, misplaced = [], []
     for copy in copies:
         with undone():
             copy.put_back(**anchored)
-            difference = verify(fresh(thread))
+            difference = verify(reload_thread(thread))
             cut = copy.row.head_seq + 1
             if difference is None:
                 missed.append(cut)
@@ -72,7 +72,7 @@ def test_tail_that_was_cut_without_a_trace_is_found(
                 misplaced.append((cut, difference))
     assert missed == []
     assert misplaced == []
-    assert verify(fresh(thread)) is None
+    assert verify(reload_thread(thread)) is None
 
 
 @pytest.mark.promise("P4", load="{rounds} × a cut tail with its anchor moved back")
@@ -91,7 +91,7 @@ def test_anchor_moved_back_with_the_tail_is_found(
         ):
             with undone():
                 copy.put_back(**anchored)
-                assert verify(fresh(thread)) is None
+                assert verify(reload_thread(thread)) is None
                 assert standings.check_anchors().wrong
                 # And no later line blesses it, however the thread goes on.
                 append(agent, "t-1", *range(9))
@@ -104,18 +104,18 @@ def test_anchor_reveals_another_history_of_the_same_length(
     agent: Agent, thread: Thread
 ) -> None:
     """The thread was cut, and written on with other words up to the same seq."""
-    copy = Copy.of(thread)
+    copy = Copy.from_thread(thread)
     append(agent, "t-1", "it was so")
     anchor_heads(NOW)
-    whole = fresh(thread)
+    whole = reload_thread(thread)
     drop_triggers()
     copy.put_back()
     append(agent, "t-1", "it was otherwise")
-    assert verify(fresh(thread)) is None
+    assert verify(reload_thread(thread)) is None
     Thread.objects.filter(id=thread.id).update(
         anchored_seq=whole.head_seq, anchored_hash=whole.head_hash
     )
-    difference = verify(fresh(thread))
+    difference = verify(reload_thread(thread))
     assert difference is not None
     assert (difference.seq, difference.what) == (whole.head_seq, "anchor")
 
@@ -134,7 +134,7 @@ def test_thread_that_vanished_is_found(agent: Agent, thread: Thread) -> None:
     assert standings.check_anchors().wrong == "anchors"
 
 
-def lines(path: Path) -> list[bytes]:
+def read_lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True)
 
 
@@ -147,7 +147,7 @@ def test_edited_file_of_anchors_is_found(
         append(agent, "t-1", "more")
         anchor_heads(NOW)
     path = anchors.path()
-    good, whole = path.read_bytes(), lines(path)
+    good, whole = path.read_bytes(), read_lines(path)
     chance = random.Random(rounds)  # a seed repeats it
     edits = [flipped(good, chance) for _ in range(25 * rounds)]
     edits += [b"", b"".join(whole[:-1]), b"".join(whole[1:]), good + whole[0]]

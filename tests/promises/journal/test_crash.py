@@ -9,7 +9,7 @@ from http.client import HTTPConnection
 import pytest
 
 from tests.harness.instances import Instance
-from tests.promises.journal.writers import Writers, ask, slot, stored
+from tests.promises.journal.writers import Writers, ask, build_slot, list_stored_slots
 
 THREADS = ["t-1", "t-2", "t-3"]
 SEED = 20_261_121
@@ -25,7 +25,7 @@ def key(instance: Instance) -> str:
 def check(port: int, writers: Writers) -> None:
     """Assert that every promise is kept, and no index is missing or given twice."""
     for name, promised in writers.promised.items():
-        slots = stored(port, writers.key, name)
+        slots = list_stored_slots(port, writers.key, name)
         assert [each["index"] for each in slots] == list(range(len(slots)))
         contents = {each["index"]: each["content"] for each in slots}
         assert {index: contents.get(index) for index in promised} == promised
@@ -101,7 +101,10 @@ def follow(port: int, key: str, thread: str) -> HTTPConnection:
 def test_stop_waits_for_no_follower(instance: Instance, key: str) -> None:
     """An open stream delays the server's stop by its grace at most."""
     with instance.serve() as server:
-        assert ask(server.port, key, "POST", "/threads/t-1/slots", slot("x"))[0] == 201
+        assert (
+            ask(server.port, key, "POST", "/threads/t-1/slots", build_slot("x"))[0]
+            == 201
+        )
         line = follow(server.port, key, "t-1")
         try:
             assert server.stop() in (0, -15)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.promises.journal.linearizability import Operation, after, order
+from tests.promises.journal.linearizability import Operation, check_answer, order
 
 pytestmark = pytest.mark.promise("P8", load="the checker of histories itself")
 
@@ -107,7 +107,7 @@ def _explains(some: tuple[Operation, ...]) -> bool:
     state, begun = None, 0.0
     for each in some:
         begun = max(begun, each.called)
-        fits, state = after(state, each)
+        fits, state = check_answer(state, each)
         if not fits or begun > each.returned:
             return False
     return True

@@ -20,12 +20,12 @@ def ask(
     """Send one request on its own connection; return status and JSON."""
     line = HTTPConnection("127.0.0.1", port, timeout=30)
     try:
-        return exchange(line, key, method, path, body)
+        return send_request(line, key, method, path, body)
     finally:
         line.close()
 
 
-def exchange(
+def send_request(
     line: HTTPConnection, key: str, method: str, path: str, body: Any = None
 ) -> tuple[int, dict[str, Any]]:
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -35,11 +35,11 @@ def exchange(
     return response.status, json.loads(response.read())
 
 
-def slot(content: Any) -> dict[str, Any]:
+def build_slot(content: Any) -> dict[str, Any]:
     return {"from": "user", "to": "agent", "type": "chat.user", "content": content}
 
 
-def stored(port: int, key: str, thread: str) -> list[dict[str, Any]]:
+def list_stored_slots(port: int, key: str, thread: str) -> list[dict[str, Any]]:
     """Return all slots of the thread, by index."""
     slots: list[dict[str, Any]] = []
     after = ""
@@ -104,8 +104,8 @@ class Writers:
             while True:
                 count += 1
                 said = {"round": self._round, "writer": number, "count": count}
-                status, answer = exchange(
-                    line, self.key, "POST", f"/threads/{name}/slots", slot(said)
+                status, answer = send_request(
+                    line, self.key, "POST", f"/threads/{name}/slots", build_slot(said)
                 )
                 self._note(name, said, status, answer)
         except (OSError, HTTPException, ValueError):

@@ -22,7 +22,7 @@ from tests.promises.journal.appender import tell
 QUICK = timedelta(seconds=1)
 
 
-def live(people: int, talks: int, exchanges: int) -> None:
+def live_in_talks(people: int, talks: int, exchanges: int) -> None:
     """Make so many people with so many ended talks, each of which names a number."""
     project = make_project("acme")
     projects.set_consolidation(project, auto=True)

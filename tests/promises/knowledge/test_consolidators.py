@@ -121,7 +121,7 @@ def test_each_exchange_is_learnt_from_exactly_once(
     instance: Instance, model: ScriptedModel, kind: str
 ) -> None:
     """Answers are slow, busy, babbling and broken, and kills come before the commit."""
-    instance.call(f"{ACTS}:live", PEOPLE, TALKS, EXCHANGES)
+    instance.call(f"{ACTS}:live_in_talks", PEOPLE, TALKS, EXCHANGES)
     first = (kind, f"--port={free_port()}") if kind == "serve" else (kind,)
     with ExitStack() as stack:
         pair = Pair(instance, model, stack, [first, ("worker",)])

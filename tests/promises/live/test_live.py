@@ -72,8 +72,8 @@ class Page:
 
     def paint(self, push: str) -> int:
         """Acknowledge a push and return its seq."""
-        self.say({"t": "ack", "n": int(found(r' data-n="(\d+)"', push))})
-        return int(found(r'id="events"[^>]* data-seq="(\d+)"', push))
+        self.say({"t": "ack", "n": int(require_match(r' data-n="(\d+)"', push))})
+        return int(require_match(r'id="events"[^>]* data-seq="(\d+)"', push))
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def dial(server: Server, session: str) -> Iterator[ClientConnection]:
         yield opened
 
 
-def found(pattern: str, text: str) -> str:
+def require_match(pattern: str, text: str) -> str:
     match = re.search(pattern, text)
     assert match is not None
     return match[1]

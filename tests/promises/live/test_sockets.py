@@ -174,18 +174,18 @@ def test_socket_memory_is_bounded_under_a_flood(instance: Instance, key: str) ->
                 idle.enter_context(dial(server, address))
             for address in addresses:
                 with dial(server, address) as line:
-                    assert sent(line, ["x" * 17_000_000]) == 1009
+                    assert send_parts(line, ["x" * 17_000_000]) == 1009
                 with dial(server, address) as line:
-                    assert sent(line, "x" * 17_000_000) == 1009
+                    assert send_parts(line, "x" * 17_000_000) == 1009
                 with dial(server, address) as line:
-                    assert sent(line, ("" for _ in range(200_000))) == 1009
+                    assert send_parts(line, ("" for _ in range(200_000))) == 1009
                 with dial(server, address) as line:
                     assert flood_socket(line, address[0]) == 4429
             assert memory(server, peak=True) - before < MEMORY_BYTES
             append(server, key, "y")
 
 
-def sent(line: ClientConnection, parts: Iterable[str]) -> int:
+def send_parts(line: ClientConnection, parts: Iterable[str]) -> int:
     """Send one message in parts; return the closing code."""
     with suppress(ConnectionClosed):
         line.send(parts)

@@ -16,7 +16,7 @@ from tests.promises.live.watchers import (
     Seen,
     ask,
     await_figures,
-    prepared,
+    prepare_sessions,
     resident_bytes,
     watching,
 )
@@ -70,7 +70,7 @@ async def test_fifty_browsers_watch_one_working_set(
     instance: Instance, seconds: int
 ) -> None:
     """One more browser never paints the frames it gets."""
-    key, (own, *sessions) = prepared(instance, BROWSERS + 1)
+    key, (own, *sessions) = prepare_sessions(instance, BROWSERS + 1)
     seen = Seen()
     with instance.serve(**UNLIMITED) as server, Client(server.port, key) as client:
         pager = Pager.begin(client)
@@ -99,7 +99,7 @@ async def test_each_process_renders_for_its_own_browsers(
     instance: Instance, seconds: int
 ) -> None:
     """A process hears of another's commits and renders them once itself."""
-    key, sessions = prepared(instance, BROWSERS)
+    key, sessions = prepare_sessions(instance, BROWSERS)
     with (
         instance.serve(**UNLIMITED) as one,
         instance.serve(**UNLIMITED) as two,
@@ -136,7 +136,7 @@ async def page_for(*runs: Run, seconds: int) -> None:
         for browser in run.everybody:
             await browser.await_seq(pager.seq)
     for _ in range(seconds):
-        await pager.page(PER_SECOND, per_second=PER_SECOND)
+        await pager.page_steadily(PER_SECOND, per_second=PER_SECOND)
         for run in runs:
             await run.note()
     for run in runs:

@@ -127,12 +127,12 @@ async def watching(
     browsers: list[Browser] = []
     hearing: list[asyncio.Task[None]] = []
 
-    async def ended() -> None:
+    async def wait_for_end() -> None:
         await asyncio.gather(*hearing)
 
     async with AsyncExitStack() as stack:
         # The last of all: once their lines are closed.
-        stack.push_async_callback(ended)
+        stack.push_async_callback(wait_for_end)
         for session in sessions:
             cookie = f"{build_name(settings.SESSION_COOKIE_NAME, server.url)}={session}"
             line = await connect(
@@ -165,7 +165,7 @@ class Pager:
         """Make a thread with a working set of pages."""
         made = client.put(f"/threads/{THREAD}", {"config": ROOMY})
         assert made.status in (200, 201), made.body
-        items = [_page(number) for number in range(PAGES)]
+        items = [_build_page(number) for number in range(PAGES)]
         asked = client.post(f"/threads/{THREAD}/pages:batch", {"items": items})
         assert asked.status == 201, asked.body
         # What was made since the last message of the user's could not leave.
@@ -179,7 +179,7 @@ class Pager:
         """Since it began."""
         return time.monotonic() - self._began
 
-    async def page(self, times: int, *, per_second: float) -> None:
+    async def page_steadily(self, times: int, *, per_second: float) -> None:
         """Page at a steady pace; slow commands are made up for."""
         self._began = self._began or time.monotonic()
         for number in range(len(self.done), len(self.done) + times):
@@ -196,7 +196,7 @@ class Pager:
         self.done.append((time.monotonic(), self.seq))
 
 
-def _page(number: int) -> dict[str, Any]:
+def _build_page(number: int) -> dict[str, Any]:
     text = " ".join(f"word-{number}-{n}" for n in range(WORDS))
     return {
         "page_id": f"p-{number}",
@@ -206,7 +206,7 @@ def _page(number: int) -> dict[str, Any]:
     }
 
 
-def figures(server: Server, session: str) -> dict[str, int]:
+def fetch_figures(server: Server, session: str) -> dict[str, int]:
     """Return the hub's figures from the server's health page."""
     line = HTTPConnection("127.0.0.1", server.port, timeout=30)
     cookie = f"{build_name(settings.SESSION_COOKIE_NAME, server.url)}={session}"
@@ -217,10 +217,12 @@ def figures(server: Server, session: str) -> dict[str, int]:
     finally:
         line.close()
     assert answer.status == 200, page
-    return dict(_figures(page.partition('<li id="live">')[2].partition("</li>")[0]))
+    return dict(
+        _parse_figures(page.partition('<li id="live">')[2].partition("</li>")[0])
+    )
 
 
-def _figures(card: str) -> Iterator[tuple[str, int]]:
+def _parse_figures(card: str) -> Iterator[tuple[str, int]]:
     for name, value in re.findall(r"<span>([a-z ]+) ([\d,]+)</span>", card):
         yield name.replace(" ", "_"), int(value.replace(",", ""))
 
@@ -233,7 +235,7 @@ async def await_figures(server: Server, session: str, **wanted: int) -> None:
 
 
 async def ask(server: Server, session: str) -> dict[str, int]:
-    return await asyncio.to_thread(figures, server, session)
+    return await asyncio.to_thread(fetch_figures, server, session)
 
 
 def resident_bytes(server: Server) -> int:
@@ -241,7 +243,7 @@ def resident_bytes(server: Server) -> int:
     return int(pages.split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def prepared(instance: Instance, sessions: int) -> tuple[str, list[str]]:
+def prepare_sessions(instance: Instance, sessions: int) -> tuple[str, list[str]]:
     """Return a key of acme, and operators' sessions."""
     key, *keys = instance.call("tests.promises.live.watchers:prepare", sessions).split()
     return key, keys

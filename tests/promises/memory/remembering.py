@@ -117,12 +117,12 @@ def _look(agent: Agent, thread: str, said: None) -> dict[str, Any]:
     return {
         "keys": [[each.name, each.version, each.value, each.bytes] for each in found],
         "notes": [[each.seq, each.text] for each in lines],
-        "task": _task(row),
+        "task": _find_task(row),
         "checkpoints": [[each.seq, each.name, each.auto] for each in listed],
     }
 
 
-def _task(row: Thread) -> dict[str, Any] | None:
+def _find_task(row: Thread) -> dict[str, Any] | None:
     try:
         view = tasks.get_task(row)
     except Refusal:

@@ -34,15 +34,15 @@ def kill_everywhere() -> None:
     """
     in_child(lambda: make_project("acme"))
     told: dict[str, Any] = {"killed": []}
-    for name, work in (("old", _prepare), ("new", _whole)):
+    for name, work in (("old", _prepare), ("new", _restore_whole)):
         in_child(partial(work, name))
-        told[name] = _shown(name)
+        told[name] = _show_thread(name)
     write = 0
     while True:
         write += 1
         name = f"killed-{write}"
         code = in_child(partial(_die, name, write))
-        told["killed"].append([code, _shown(name)])
+        told["killed"].append([code, _show_thread(name)])
         if code == 0:
             break
     sys.stdout.write(json.dumps(told))
@@ -72,7 +72,7 @@ def _restore(thread: str) -> None:
     acts.restore(_agent(), "base", thread=thread)
 
 
-def _whole(thread: str) -> None:
+def _restore_whole(thread: str) -> None:
     _prepare(thread)
     _restore(thread)
 
@@ -88,7 +88,7 @@ def _die(thread: str, write: int) -> None:
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def noted(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+    def execute_or_die(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
         if sql.lstrip().upper().startswith(WRITES):
             die()
         return execute(sql, *rest)
@@ -101,11 +101,11 @@ def _die(thread: str, write: int) -> None:
         die()
 
     BaseDatabaseWrapper.commit = committing  # type: ignore[method-assign, assignment]  # to die
-    with transaction.get_connection().execute_wrapper(noted):
+    with transaction.get_connection().execute_wrapper(execute_or_die):
         _restore(thread)
 
 
-def _shown(thread: str) -> Any:
+def _show_thread(thread: str) -> Any:
     """Return the whole thread, once it is proved sound."""
 
     def show() -> str:

@@ -29,12 +29,12 @@ def noise(size: int, seed: int = 1) -> str:
 
 def growth(work: Callable[[], object]) -> int:
     """Return the bytes by which the database grew."""
-    before = stored()
+    before = count_stored_bytes()
     work()
-    return stored() - before
+    return count_stored_bytes() - before
 
 
-def stored() -> int:
+def count_stored_bytes() -> int:
     """Return the bytes of SQLite's pages in use, or of PostgreSQL's rows.
 
     PostgreSQL's files tell nothing here: new rows reuse the room that rolled-back tests

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.harness.instances import UNLIMITED, Instance, Server, prepared
+from tests.harness.instances import UNLIMITED, Instance, Server, prepare_instance
 from tests.promises.journal.clients import Client, at_once
 from tests.promises.journal.linearizability import Operation, order
 from tests.promises.journal.registers import Histories, play
@@ -48,7 +48,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Start the pair that all tests here share; each test has threads of its own."""
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp("pair")
-        made = stack.enter_context(prepared(folder / "instance"))
+        made = stack.enter_context(prepare_instance(folder / "instance"))
         yield Pair(made, stack)
         made.managed("verify", "--all")
 

@@ -121,9 +121,9 @@ class Processes(Lives):
                 self.model.swept(event)
             else:
                 grace = timedelta()
-                assert event.seqs == self.model.due(event.seqs, grace)
+                assert event.seqs == self.model.list_due_seqs(event.seqs, grace)
                 self.model.erase(event.seqs)
-        assert self.model.due(list(self.model.given), timedelta()) == []
+        assert self.model.list_due_seqs(list(self.model.given), timedelta()) == []
         assert self.model.visible() == self.model.things.keys
 
     @rule()
@@ -140,29 +140,31 @@ class Processes(Lives):
         if not hasattr(self, "model"):
             return
         self.model.at = self.hub.at
-        assert self.hub.ask("look", self.thread) == shown(self.model)
+        assert self.hub.ask("look", self.thread) == build_answers(self.model)
 
     def teardown(self) -> None:
         if hasattr(self, "model"):
             assert self.hub.ask("verify", self.thread) == ""
 
 
-def shown(model: Model) -> dict[str, Any]:
+def build_answers(model: Model) -> dict[str, Any]:
     """Build the answers that readers must give."""
     points = sorted(model.points.items())
     return {
-        "keys": [_key(name, each) for name, each in sorted(model.visible().items())],
+        "keys": [
+            _build_key(name, each) for name, each in sorted(model.visible().items())
+        ],
         "notes": [[clock, json.loads(text)] for clock, text in model.things.notes],
-        "task": _task(model.things),
+        "task": _build_task(model.things),
         "checkpoints": [[clock, each.name, each.auto] for clock, each in points],
     }
 
 
-def _key(name: str, held: Held) -> list[Any]:
+def _build_key(name: str, held: Held) -> list[Any]:
     return [name, held.version, json.loads(held.text), held.size]
 
 
-def _task(things: Things) -> dict[str, Any] | None:
+def _build_task(things: Things) -> dict[str, Any] | None:
     if things.task is None:
         return None
     said = {

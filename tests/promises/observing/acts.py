@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def live(threads: int, messages: int) -> None:
+def live_in_threads(threads: int, messages: int) -> None:
     """Make so many threads of so many numbered messages."""
     agent = make_agent(make_project("acme"))
     for number in range(threads):

@@ -54,7 +54,7 @@ def test_restarted_observers_derive_the_same_ranges(
     instance: Instance, model: ScriptedModel
 ) -> None:
     """Answers are slow, busy, babbling and broken, and kills come before the commit."""
-    instance.call(f"{ACTS}:live", THREADS, MESSAGES)
+    instance.call(f"{ACTS}:live_in_threads", THREADS, MESSAGES)
     with ExitStack() as stack:
         pair = Observers(instance, model, stack, [("worker",), ("worker",)])
         pair.acts = ACTS

@@ -26,7 +26,7 @@ def live_and_go(events: int, scope: str, path: str) -> None:
     """Print the numbers of records before, in the export, and erased."""
     agent = factories.make_agent(projects.create("acme"))
     twin = forgetting.make_person(agent, "bob")
-    ann, kept = _remember(agent, events), forgetting.kept(twin)
+    ann, kept = _remember(agent, events), forgetting.list_records(twin)
     rows = Event.objects.filter(thread__subject=ann)
     sealed = rows.filter(payload__isnull=False)
     told = {"events": rows.count(), "sealed": sealed.count()}
@@ -36,7 +36,7 @@ def live_and_go(events: int, scope: str, path: str) -> None:
     row = forgetting.forget(ann, scope, **given)
     told["erased"] = erased_of(row)["events"]
     told["left"] = sum(erasure_targets.count_left(row).values()) + sealed.count()
-    told["twin"] = forgetting.kept(twin) == kept
+    told["twin"] = forgetting.list_records(twin) == kept
     sys.stdout.write(json.dumps(told))
 
 
@@ -47,11 +47,11 @@ def _remember(agent: Agent, events: int) -> Subject:
         for begin in range(0, events // THREADS, SLOTS):
             texts = (f"message {begin + k} of {n}" for k in range(SLOTS))
             factories.append(agent, name, *texts)
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 def exported(path: Path) -> int:
     """Return the number of events in the file of an export."""
-    bundle = bundled.opened(path.read_bytes())
+    bundle = bundled.open_bundle(path.read_bytes())
     with bundle.open("events.jsonl") as lines:
         return sum(1 for _ in lines)

@@ -53,7 +53,7 @@ def make(slug: str, threads: list[str]) -> None:
         )
 
 
-def page(slug: str, thread: str) -> None:
+def page_thread(slug: str, thread: str) -> None:
     """Perform the commands of these numbers; print the seq of each, or its refusal."""
     agent = make_agent(Project.objects.get(slug=slug))
     journal.writer.start()

@@ -91,10 +91,10 @@ class Agent:
 
     def say(self, text: str) -> str:
         """Say one message of the user's and return the model's final answer."""
-        said = [slot({"role": "user", "content": text})]
+        said = [build_slot({"role": "user", "content": text})]
         while True:
             answer = self.think(said)
-            said = [slot(answer.model_dump(exclude_none=True))]
+            said = [build_slot(answer.model_dump(exclude_none=True))]
             if not answer.tool_calls:
                 self.memory.post("/threads/talk/slots", said[0])
                 return answer.content or ""
@@ -102,7 +102,7 @@ class Agent:
                 sent = asked.model_dump()
                 found = self.memory.post("/threads/talk/tool-calls", sent)
                 assert found.status == 200
-                said.append(slot(found.body))
+                said.append(build_slot(found.body))
 
     def think(self, said: list[dict[str, Any]]) -> ChatCompletionMessage:
         """Begin a turn with these messages, and give the model exactly its request."""
@@ -117,7 +117,7 @@ class Agent:
         return said_back
 
 
-def slot(message: dict[str, Any]) -> dict[str, Any]:
+def build_slot(message: dict[str, Any]) -> dict[str, Any]:
     role = message["role"]
     return {"from": role, "to": "agent", "type": f"chat.{role}", "content": message}
 

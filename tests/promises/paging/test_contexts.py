@@ -55,7 +55,7 @@ pytestmark = pytest.mark.timeout(900)
 
 def some_runs(folder: Path, count: int) -> Path:
     """Write a file of the longest recorded runs, so many."""
-    found = json.loads(sample.path().read_text(encoding="utf-8"))
+    found = json.loads(sample.require_path().read_text(encoding="utf-8"))
     longest = sorted(found, key=lambda each: -len(json.dumps(each["traj"])))[:count]
     path = folder / f"{sample.NAME}.json"
     path.write_text(json.dumps(longest), encoding="utf-8")
@@ -100,7 +100,7 @@ class Step:
     after: ThreadState
 
 
-def steps(thread: Thread) -> Iterator[Step]:
+def iter_steps(thread: Thread) -> Iterator[Step]:
     state = log.build_origin(thread)
     for row in log.iter_rows(thread.id):
         recorded = log.to_recorded(row)
@@ -174,7 +174,9 @@ def test_no_request_is_over_its_budget_or_without_the_users_message(
             slots = thread.slots.filter(turn__lt=turn, role="user")
             newest = slots.order_by("-index").first()
             if newest is not None:
-                assert shown & levels(thread, f"slot-{newest.index}", newest.seq)
+                assert shown & list_level_seqs(
+                    thread, f"slot-{newest.index}", newest.seq
+                )
 
 
 @pytest.mark.django_db
@@ -199,7 +201,7 @@ def test_request_budgets_hold_by_o200k_base(
     assert fullest > BUDGET * 0.9
 
 
-def levels(thread: Thread, page_id: str, seq: int) -> set[int]:
+def list_level_seqs(thread: Thread, page_id: str, seq: int) -> set[int]:
     """Return seqs of the events that hold a level of the page."""
     rows = thread.events.filter(type="page.compressed", page=page_id)
     return {seq, *rows.values_list("seq", flat=True)}
@@ -244,7 +246,7 @@ def curve_meets_recorded_misses(thread: Thread) -> None:
 def no_victim_was_pinned(thread: Thread) -> int:
     """Assert that no victim was pinned when it left; return the number of victims."""
     victims = 0
-    for step in steps(thread):
+    for step in iter_steps(thread):
         for event in split_events([step.event]):
             if not isinstance(event, PageEvicted | PageLowered):
                 continue
@@ -261,7 +263,7 @@ def tlb_is_an_lru(thread: Thread, *, entries: int) -> int:
     """Assert that an LRU fed with the journal's look-ups agrees with the TLB."""
     held: OrderedDict[str, None] = OrderedDict()
     hits = misses = 0
-    for step in steps(thread):
+    for step in iter_steps(thread):
         page_id, hit = None, None
         if isinstance(step.event, SlotAppended):
             page_id = f"slot-{step.event.index}"

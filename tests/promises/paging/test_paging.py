@@ -35,7 +35,7 @@ def paged(process: Process, number: int) -> str:
     return process.stdout.readline().strip()
 
 
-def shown(instance: Instance, thread: str) -> tuple[object, str]:
+def show_thread(instance: Instance, thread: str) -> tuple[object, str]:
     told = instance.call(f"{PROGRAM}:show", "acme", thread).splitlines()
     return json.loads(told[-2]), told[-1]
 
@@ -56,7 +56,7 @@ def test_paging_is_coherent_across_processes_and_kills(
 
         def start(thread: str) -> Process:
             process = stack.enter_context(
-                instance.start(f"{PROGRAM}:page", "acme", thread)
+                instance.start(f"{PROGRAM}:page_thread", "acme", thread)
             )
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", process.communicate()
@@ -68,8 +68,8 @@ def test_paging_is_coherent_across_processes_and_kills(
                 pair[0].kill()
                 pair[0] = start("shared")
             assert paged(pair[number % 2], number) == paged(single, number)
-    state, counters = shown(instance, "shared")
-    assert (state, counters) == shown(instance, "alone")
+    state, counters = show_thread(instance, "shared")
+    assert (state, counters) == show_thread(instance, "alone")
     hits, misses, faults, evictions = map(int, counters.split())
     assert min(hits, misses, faults, evictions) > 0
 

@@ -99,13 +99,13 @@ def test_erased_text_is_found_by_no_process(
         subject = one.post("/subjects:resolve", {"user_id": "ann"}).body["id"]
         routes = ("/threads/t-1/search", f"/subjects/{subject}/recall")
 
-        def found() -> set[frozenset[int]]:
+        def search_everywhere() -> set[frozenset[int]]:
             """Return what is found, the same by every route of each process or not."""
             every = [(client, at) for client in (one, two) for at in routes]
             return {frozenset(find(client, "zfa04y", at)) for client, at in every}
 
         assert int(shared.call(f"{PLACE}:write_ahead")) > 0
-        assert found() == {frozenset({seq, made})}
+        assert search_everywhere() == {frozenset({seq, made})}
         left = {frozenset({"page": {seq}, "record": {made}}.get(what, ()))}
         if what == "page":
             assert one.send("DELETE", "/threads/t-1/pages/rules").status == 200
@@ -114,10 +114,10 @@ def test_erased_text_is_found_by_no_process(
             named["record"] = {"thread": "t-1", "record": seq}
             erasure = confirm(eraser, subject, {"scope": what, **named[what]})
             for state in iter_states(eraser, erasure):
-                assert found() == left, state
-        assert found() == left
+                assert search_everywhere() == left, state
+        assert search_everywhere() == left
         shared.call(f"{PLACE}:write_ahead")
-        assert found() == left
+        assert search_everywhere() == left
 
 
 @pytest.mark.promise("sealed", load="words in segments, and words searched for")
@@ -125,16 +125,16 @@ def test_search_index_holds_no_words_on_disk(
     instance: Instance, tmp_path: Path
 ) -> None:
     canaries, began = Canaries(), wal_file(instance)
-    said = [canaries.new("said") for _ in range(40)]
+    said = [canaries.plant_text("said") for _ in range(40)]
     writing, forgetting = json.loads(instance.call(KEYS, "acme"))
     with instance.serve(**UNLIMITED) as server, Client(server.port, writing) as client:
         thread = canaries.name("thread")
-        user_id = canaries.new("user_id")
+        user_id = canaries.plant_text("user_id")
         client.put(f"/threads/{thread}", {"user_id": user_id})
         for text in said:
             client.append(thread, f"It is {text}.")
         assert int(instance.call(f"{PLACE}:write_ahead")) > 0
-        for text in (said[0], canaries.new("searched for"), f'"{said[1]}'):
+        for text in (said[0], canaries.plant_text("searched for"), f'"{said[1]}'):
             find(client, text, f"/threads/{thread}/search")
         # Killed, so that the write-ahead log is still there to be looked at.
         server.kill()

@@ -170,7 +170,7 @@ def foreign(thread: Thread, chance: random.Random) -> Damage:
     return Damage(f"foreign bytes at {row.seq}", row.seq)
 
 
-def cut(thread: Thread, chance: random.Random) -> Damage:
+def cut_tail(thread: Thread, chance: random.Random) -> Damage:
     """Delete the tail; in half the cases move the head back as well."""
     seq = chance.randrange(2, thread.head_seq)
     thread.events.filter(seq__gt=seq).delete()
@@ -195,7 +195,7 @@ class Copy:
     rows: dict[type[Model], list[Model]]
 
     @classmethod
-    def of(cls, thread: Thread) -> Copy:
+    def from_thread(cls, thread: Thread) -> Copy:
         rows = {model: list(rows_of(model, thread)) for model in _OF_THREAD}
         return cls(Thread.objects.get(id=thread.id), rows)
 
@@ -232,7 +232,7 @@ def orphan(thread: Thread, chance: random.Random) -> Damage:
     return Damage("no parent")
 
 
-def columns() -> Iterator[tuple[str, Damager]]:
+def iter_columns() -> Iterator[tuple[str, Damager]]:
     for model in (Event, Slot, Turn, ThreadLabel, Thread):
         for each in model._meta.concrete_fields:
             untold = model is Thread and each.attname in UNTOLD
@@ -242,7 +242,7 @@ def columns() -> Iterator[tuple[str, Damager]]:
 
 
 FORK: dict[str, Damager] = {
-    **{name: each for name, each in columns() if not name.startswith("Turn.")},
+    **{name: each for name, each in iter_columns() if not name.startswith("Turn.")},
     **{f"drop {model.__name__}": drop(model) for model in (Event, Slot, ThreadLabel)},
     "repeat": repeat,
     "insert before all": insert_before_all,
@@ -251,14 +251,18 @@ FORK: dict[str, Damager] = {
     "extra label": extra_label,
     "swap": swap,
     "foreign": foreign,
-    "cut": cut,
+    "cut": cut_tail,
     "unlawful erasure": unlawful_erasure,
     "orphan": orphan,
 }
 RUN: dict[str, Damager] = {
-    **{name: each for name, each in columns() if name.startswith(("Event.", "Turn."))},
+    **{
+        name: each
+        for name, each in iter_columns()
+        if name.startswith(("Event.", "Turn."))
+    },
     "drop Turn": drop(Turn),
     "extra turn": extra_turn,
     "swap": swap,
-    "cut": cut,
+    "cut": cut_tail,
 }

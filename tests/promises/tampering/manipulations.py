@@ -93,7 +93,7 @@ def _stage(agent: Agent) -> Kept:
     move(at=AT)
     seq, digest = Instance.objects.values_list("audit_seq", "audit_hash").get()
     return Kept(
-        thread=Copy.of(get_thread(agent, "t-1")),
+        thread=Copy.from_thread(get_thread(agent, "t-1")),
         audit=(seq, bytes(digest)),
         files={path.name: path.read_bytes() for path in settings.LEDGER.iterdir()},
     )
@@ -116,7 +116,7 @@ def promise(agent: Agent) -> None:
 
 
 @contextmanager
-def restored(world: World) -> Iterator[None]:
+def restore_world(world: World) -> Iterator[None]:
     """Undo at its end whatever the block changes."""
     try:
         with undone():
@@ -187,7 +187,7 @@ def stranger() -> Signer:
     return Signer(key_id=str(uuid4()), root=root, _key=key)
 
 
-def listed(signer: Signer, *, by: str | None = None) -> None:
+def add_key(signer: Signer, *, by: str | None = None) -> None:
     """Put a key into the list beside the ledger, endorsed by itself."""
     path = file_of(signing.FILE)
     told = json.loads(path.read_bytes())
@@ -242,8 +242,8 @@ MANIPULATIONS: Final[Mapping[str, Mapping[str, Manipulation]]] = MappingProxyTyp
         "ledger": on_file(ledger.path().name),
         "keys": {
             **on_file(signing.FILE),
-            "own key": lambda world, chance: listed(stranger()),
-            "own key, vouched for": lambda world, chance: listed(
+            "own key": lambda world, chance: add_key(stranger()),
+            "own key, vouched for": lambda world, chance: add_key(
                 stranger(), by=some_key(chance)
             ),
             "a key removed": remove_key,

@@ -52,7 +52,7 @@ def serving(instance: Instance, stack: ExitStack, key: str, file: Path) -> list[
         return [right, *pool.map(start, others)]
 
 
-def events(client: Client) -> list[dict[str, Any]]:
+def fetch_events(client: Client) -> list[dict[str, Any]]:
     answer = client.get("/threads/t-1/events?limit=200")
     assert answer.body["next"] is None
     items: list[dict[str, Any]] = answer.body["items"]
@@ -95,7 +95,7 @@ def test_clocks_that_differ_and_jump_reorder_nothing(
             assert_refused(clients[2 + n % 2].append("t-1", "never"))
         for client in clients[2:]:
             assert_refused(client.get("/threads/t-1"))
-        listed = [events(client) for client in clients[:2]]
+        listed = [fetch_events(client) for client in clients[:2]]
         found = ["clock" in degraded(client) for client in clients]
         # To this one the worker's lease has ended, and the thread has idled for months.
         told = instance.call(

@@ -18,11 +18,11 @@ from tests.promises.tampering.manipulations import (
     ALL,
     MANIPULATIONS,
     World,
+    add_key,
     cut_audit,
     cut_thread,
-    listed,
     make_world,
-    restored,
+    restore_world,
     stranger,
 )
 
@@ -65,7 +65,7 @@ def drop_last_line() -> None:
 
 def test_cut_tail_with_its_anchor_and_the_last_line_is_named(world: World) -> None:
     first = random.Random(1)  # a seed repeats it
-    with restored(world):
+    with restore_world(world):
         cut_thread(world_before(world), first)
         # Its totals as well, so that nothing in the database tells.
         assert said("rebuild") == ""
@@ -75,7 +75,7 @@ def test_cut_tail_with_its_anchor_and_the_last_line_is_named(world: World) -> No
 
 
 def test_cut_audit_log_and_the_last_line_are_named(world: World) -> None:
-    with restored(world):
+    with restore_world(world):
         cut_audit(world_before(world), random.Random(1))
         cut = world.stages[-2].audit[0] + 1
         assert f"Entry {cut} is not what was anchored" in said("audit", "verify")
@@ -86,7 +86,7 @@ def test_cut_audit_log_and_the_last_line_are_named(world: World) -> None:
 
 
 def test_missing_anchor_file_is_reported(world: World) -> None:
-    with restored(world):
+    with restore_world(world):
         anchors.path().unlink()
         assert said("verify", "--all").startswith("line 1 of the anchors: ")
         assert said("audit", "verify").startswith("The anchors: ")
@@ -105,8 +105,8 @@ def test_own_key_in_the_list_makes_no_receipt_good(
     shape = {"v": receipts.RECEIPT, "erasure": "none", "status": "verified"}
     for root in (own.root, ours.root):
         file.write_text(receipts.sign_statement(shape, replace(own, root=root)))
-        with restored(world):
-            listed(own, by=ours.key_id if vouched == "ours" else None)
+        with restore_world(world):
+            add_key(own, by=ours.key_id if vouched == "ours" else None)
             assert said("receipt", "verify", str(file)).startswith("unknown_key")
             named = said("verify", "--all")
             assert named.startswith("the public keys: ")
@@ -117,7 +117,7 @@ def test_own_key_in_the_list_makes_no_receipt_good(
 @pytest.mark.parametrize(("target", "name"), ALL, ids=[*map(" ".join, ALL)])
 def test_manipulation_is_reported(world: World, target: str, name: str) -> None:
     chance = random.Random(name)  # a seed repeats it
-    with restored(world):
+    with restore_world(world):
         MANIPULATIONS[target][name](world, chance)
         assert said("verify", "--all")
     assert said("verify", "--all") == ""
@@ -131,7 +131,7 @@ def test_two_manipulations_at_once_are_reported(world: World, rounds: int) -> No
         chance = random.Random(f"{rounds} {number}")  # a seed repeats it
         targets = chance.sample(sorted(MANIPULATIONS), 2)
         two = [(each, chance.choice(sorted(MANIPULATIONS[each]))) for each in targets]
-        with suppress(DatabaseError), restored(world):
+        with suppress(DatabaseError), restore_world(world):
             for target, name in two:
                 MANIPULATIONS[target][name](world, chance)
             done += 1

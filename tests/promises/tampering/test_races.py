@@ -61,7 +61,7 @@ def racing(
         yield Field(started)
 
 
-def stored(instance: Instance) -> dict[str, dict[str, Any]]:
+def list_stored_threads(instance: Instance) -> dict[str, dict[str, Any]]:
     shown = json.loads(instance.call("tests.promises.journal.racers:show", "acme"))
     by_name = {each["name"]: each for each in shown}
     assert len(by_name) == len(shown), "two threads have one name"
@@ -91,7 +91,7 @@ def test_slot_limit_holds_under_race(
     instance.call("tests.promises.journal.racers:make", "acme", names, LIMIT)
     with racing(instance, processes=processes, writers=16, each=10) as field:
         told = {name: field.race(name) for name in names}
-    found = stored(instance)
+    found = list_stored_threads(instance)
     for name in names:
         assert_all_there(found[name], told[name])
         assert len(found[name]["indexes"]) == LIMIT
@@ -120,7 +120,7 @@ def test_append_never_reaches_an_orphan(
             for name in names
         }
     assert sum(map(len, told.values())) == threads * 16 * each
-    found = stored(instance)
+    found = list_stored_threads(instance)
     for name in names:
         assert_all_there(found[name], told[name])
         refused = [each["code"] for each in told[name] if "code" in each]
@@ -151,12 +151,12 @@ def test_indexes_dense_after_kill(
             for _ in range(processes)
         ]
         for process in started[::2]:
-            told += _first(process, chance.randrange(appends // 4, appends))
+            told += _read_first(process, chance.randrange(appends // 4, appends))
             process.kill()
         # What it said before it died, and what the others say to their end.
         for process in started:
-            told += _first(process, appends)
-    (found,) = stored(instance).values()
+            told += _read_first(process, appends)
+    (found,) = list_stored_threads(instance).values()
     assert found["indexes"] == list(range(len(found["contents"])))
     assert len(told) < processes * appends
     for each in told:
@@ -169,7 +169,7 @@ def test_indexes_dense_after_kill(
     instance.managed("verify", "--all")
 
 
-def _first(process: Process, count: int) -> Told:
+def _read_first(process: Process, count: int) -> Told:
     """Return so many acknowledged appends of the process, or all until its end."""
     assert process.stdout is not None
     told: Told = []

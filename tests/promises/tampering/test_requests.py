@@ -16,7 +16,7 @@ from tests.promises.journal.clients import Answer, Client, at_once
 pytestmark = pytest.mark.timeout(600)
 
 
-def contents(client: Client, thread: str) -> list[Any]:
+def list_contents(client: Client, thread: str) -> list[Any]:
     items: list[Any] = []
     path = f"/threads/{thread}/slots?limit=200"
     answer = client.get(path)
@@ -37,15 +37,15 @@ def test_idempotency_key_has_one_effect(own: Own, clients: int, keys: int) -> No
 
     def send(client: Client, number: int) -> list[tuple[int, Answer]]:
         order = random.Random(number).sample(range(keys), keys)  # a seed repeats it
-        return [(each, sent(client, each)) for each in order]
+        return [(each, send_message(client, each)) for each in order]
 
-    def sent(client: Client, each: int, text: str = "message") -> Answer:
+    def send_message(client: Client, each: int, text: str = "message") -> Answer:
         return client.append("t-1", f"{text} {each}", Idempotency_Key=f"key-{each}")
 
     answers = at_once(send, clients=clients, port=own.server.port, key=own.key)
     with own.client() as client:
-        other = [sent(client, each, text="another") for each in range(keys)]
-        stored = contents(client, "t-1")
+        other = [send_message(client, each, text="another") for each in range(keys)]
+        stored = list_contents(client, "t-1")
     by_key: dict[int, list[Answer]] = defaultdict(list)
     for each, answer in (pair for one in answers for pair in one):
         by_key[each].append(answer)
@@ -81,7 +81,7 @@ def test_idempotency_key_has_one_effect_across_two_processes(
         ports = [own.server.port, other.port] * (clients // 2)
         answers = at_once(send, clients=clients, ports=ports, key=own.key)
     with own.client() as client:
-        stored = contents(client, "t-1")
+        stored = list_contents(client, "t-1")
     assert sorted(stored) == list(range(keys))
     assert [each for each in answers if each != answers[0]] == []
 
@@ -111,7 +111,7 @@ def test_conditional_writes_lose_no_update(
     with own.client() as client:
         client.append("t-1", 0)
         told = at_once(count, clients=clients, port=own.server.port, key=own.key)
-        stored = contents(client, "t-1")
+        stored = list_contents(client, "t-1")
     successes = sum(told)
     assert stored == list(range(successes + 1))
     # A conflict is everyday life: nothing louder than INFO.

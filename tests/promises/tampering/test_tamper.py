@@ -92,7 +92,7 @@ def drop_triggers() -> None:
             cursor.execute(f"DROP TRIGGER memoryhub_event_{name}{on}")
 
 
-def fresh(thread: Thread) -> Thread:
+def reload_thread(thread: Thread) -> Thread:
     return Thread.objects.select_related("subject").get(id=thread.id)
 
 
@@ -113,14 +113,14 @@ def apply_damage(
     """Return the damage and verify's finding, or None if the database refused it."""
     outcome = None
     with suppress(DatabaseError), undone():
-        done = damage(fresh(thread), random.Random(seed))  # a seed repeats it
-        outcome = done, verify(fresh(thread))
+        done = damage(reload_thread(thread), random.Random(seed))  # a seed repeats it
+        outcome = done, verify(reload_thread(thread))
     return outcome
 
 
 def find_all(thread: Thread, damagers: dict[str, Damager], rounds: int) -> None:
     """Do every damage so often, and assert that each is found."""
-    assert verify(fresh(thread)) is None
+    assert verify(reload_thread(thread)) is None
     drop_triggers()
     missed, misplaced, found = [], [], []
     for name, damage in damagers.items():
@@ -138,7 +138,7 @@ def find_all(thread: Thread, damagers: dict[str, Damager], rounds: int) -> None:
     assert misplaced == []
     # A damage that the database never lets through has proved nothing of verify.
     assert set(damagers) - set(found) == set()
-    assert verify(fresh(thread)) is None
+    assert verify(reload_thread(thread)) is None
 
 
 @pytest.mark.promise("P4", load="{rounds} × each damage to a fork")
@@ -161,7 +161,7 @@ def test_fork_is_bound_to_what_its_parent_was(thread: Thread) -> None:
     drop_triggers()
     row = thread.parent.events.get(seq=5)
     thread.parent.events.filter(seq=5).update(chain=flipped(bytes(row.chain), CHANCE))
-    difference = verify(fresh(thread))
+    difference = verify(reload_thread(thread))
     assert difference == Difference(seq=1, what="parent_chain")
 
 
@@ -178,7 +178,7 @@ def test_moved_thread_is_found(
     row = get_thread(agent, name)
     Thread.objects.filter(id=row.id).update(**{column: others[column]})
     ThreadLabel.objects.filter(thread=row).update(project=stranger.project)
-    assert verify(fresh(row)) is not None
+    assert verify(reload_thread(row)) is not None
 
 
 def test_fork_of_nothing_keeps_its_parent(agent: Agent) -> None:
@@ -192,7 +192,7 @@ def test_fork_of_nothing_keeps_its_parent(agent: Agent) -> None:
     child = get_thread(agent)
     assert verify(child) is None
     orphan(child, CHANCE)
-    assert verify(fresh(child)) is not None
+    assert verify(reload_thread(child)) is not None
 
 
 @pytest.mark.parametrize("column", ["sealed", "counters"])
@@ -204,4 +204,4 @@ def test_damaged_snapshot_is_found(agent: Agent, column: str) -> None:
     assert Snapshot.objects.filter(thread=row).count() == 1
     assert verify(row) is None
     column_damager(Snapshot, column)(row, CHANCE)
-    assert verify(fresh(row)) is not None
+    assert verify(reload_thread(row)) is not None

@@ -59,7 +59,7 @@ def keep_for(days: int) -> None:
 
 def reconcile() -> None:
     """Run a round of all background work; print its counts, and threads' states."""
-    _round(Reconciler())
+    _run_round(Reconciler())
 
 
 def reconcile_across_jumps(file: str) -> None:
@@ -67,16 +67,16 @@ def reconcile_across_jumps(file: str) -> None:
     append(make_agent(make_project("acme")), "t-1", "x")
     keep_for(30)
     holder = uuid4()
-    _round(Reconciler(holder=holder))
+    _run_round(Reconciler(holder=holder))
     for by in (BEHIND, AHEAD):
         before = datetime.now(UTC)
         Path(file).write_text(by)
         assert abs(datetime.now(UTC) - before) > timedelta(hours=23)
         # All is due in a first round; the lease is the last one's.
-        _round(Reconciler(holder=holder))
+        _run_round(Reconciler(holder=holder))
 
 
-def _round(reconciler: Reconciler) -> None:
+def _run_round(reconciler: Reconciler) -> None:
     done = reconciler.run_round()
     statuses = dict(Thread.objects.values_list("name", "status"))
     tell(json.dumps({"done": done, "threads": statuses}))

@@ -14,7 +14,7 @@ from tests.cast.factories import append, make_agent, make_project
 from tests.promises.journal.appender import tell
 
 
-def live(url: str, threads: int, messages: int) -> None:
+def live_in_threads(url: str, threads: int, messages: int) -> None:
     """Add a webhook, then append so many messages to so many threads."""
     project = make_project("acme")
     made.create(project, url=url, types=["slot.appended"], actor="command")

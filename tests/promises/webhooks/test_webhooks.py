@@ -37,7 +37,9 @@ def test_killed_senders_lose_no_event_and_keep_the_order(instance: Instance) -> 
             return 500 if count % 17 == 0 else 200
 
         receiver.reply = answer
-        instance.call(f"{ACTS}:live", receiver.url, THREADS, MESSAGES, **near)
+        instance.call(
+            f"{ACTS}:live_in_threads", receiver.url, THREADS, MESSAGES, **near
+        )
         until = time.monotonic() + SECONDS
         while int(instance.call(f"{ACTS}:count_left")):
             assert time.monotonic() < until, receiver.seqs

@@ -42,7 +42,7 @@ def note(project: UUID | None = None, **details: Any) -> int:
         return log.append(project=project, **fields)
 
 
-def found(
+def list_found_seqs(
     text: str = "", project: UUID | None = None, now: datetime = NOW
 ) -> list[int]:
     terms: Sequence[SearchTerm] = search.parse_terms(text, search.AUDIT, bare="action")
@@ -84,9 +84,9 @@ def test_audit_list_shows_one_project_only(other: UUID) -> None:
     note(mine)
     note(other)
     note()
-    assert found(project=mine) == [1]
-    assert found(project=other) == [2]
-    assert found() == [3, 2, 1]
+    assert list_found_seqs(project=mine) == [1]
+    assert list_found_seqs(project=other) == [2]
+    assert list_found_seqs() == [3, 2, 1]
     assert get_entry(mine, 2) is None
     line = get_entry(other, 2)
     assert line is not None
@@ -127,7 +127,7 @@ def test_audit_search_filters_entries(text: str, seqs: list[int]) -> None:
     note(action="hold.opened", target_kind="hold", target_id="77", at=soon)
     note(actor="operator:33334444", action="hold.lifted", at=soon)
     note(actor="agent:wQ12aB34", outcome="subject_erased", at=soon)
-    assert found(text) == seqs
+    assert list_found_seqs(text) == seqs
 
 
 def test_audit_search_by_current_name_finds_entries_by_id(
@@ -147,9 +147,9 @@ def test_audit_search_by_current_name_finds_entries_by_id(
         *("actor:olga", "actor:ol*", f"actor:{olga.id}"),
         *("target:t-1", "target:t*", f"target:{thread.id}"),
     ):
-        assert found(f"content.read {text}", acme.id) == [seq], text
-    assert found(f"content.read target:{thread.subject_id}", acme.id) == [seq]
-    assert found("content.read actor:olg", acme.id) == []
+        assert list_found_seqs(f"content.read {text}", acme.id) == [seq], text
+    assert list_found_seqs(f"content.read target:{thread.subject_id}", acme.id) == [seq]
+    assert list_found_seqs("content.read actor:olg", acme.id) == []
     line = get_entry(acme.id, seq)
     assert line is not None
     assert line.target_name == "t-1"
@@ -163,7 +163,7 @@ def test_audit_search_finds_no_thread_of_another_project(
     append(stranger, "t-1", "hello")
     theirs = get_thread(stranger)
     note(acme.id, target_kind="thread", target_id=str(theirs.id))
-    assert found("verified target:t-1", acme.id) == []
+    assert list_found_seqs("verified target:t-1", acme.id) == []
 
 
 def test_audit_search_terms_match_the_columns(other: UUID) -> None:

@@ -64,10 +64,10 @@ def talks(agent: Agent) -> Talks:
 
 @pytest.fixture
 def ann(talks: Talks) -> Subject:
-    return forgetting.of(talks.agent, "ann")
+    return forgetting.get_subject(talks.agent, "ann")
 
 
-def listed(subject: Subject, *, limit: int = 50, **where: Any) -> list[EpisodeView]:
+def list_views(subject: Subject, *, limit: int = 50, **where: Any) -> list[EpisodeView]:
     parts = iter_batches(
         lambda after: episodes.list_episodes(
             subject, EpisodeFilter(**where), now=clock.now(), after=after, limit=limit
@@ -76,7 +76,7 @@ def listed(subject: Subject, *, limit: int = 50, **where: Any) -> list[EpisodeVi
     return [each for part in parts for each in part]
 
 
-def words(found: list[EpisodeView]) -> list[tuple[str, str | None]]:
+def list_words(found: list[EpisodeView]) -> list[tuple[str, str | None]]:
     return [
         (
             each.input.content["content"],
@@ -93,8 +93,8 @@ def test_episode_is_a_question_with_all_that_followed(
     talks.say("a", {"role": "system", "content": "Be brief."})
     talks.say("a", *build_messages("Is 12A free?", "Yes.", [use]))
     talks.say("a", user("Thanks."))
-    later, first = listed(ann)
-    assert words([first, later]) == [("Is 12A free?", "Yes."), ("Thanks.", None)]
+    later, first = list_views(ann)
+    assert list_words([first, later]) == [("Is 12A free?", "Yes."), ("Thanks.", None)]
     assert (first.input.index, first.end, first.messages) == (1, 5, 4)
     ((line, call),) = first.tool_calls
     assert (call.name, call.arguments, line.index) == ("seats", '{"row":12}', 2)
@@ -109,22 +109,22 @@ def test_episodes_of_all_threads_are_in_the_order_of_time(
         talks.say(chance.choice("ab"), user(f"q{n}"), assistant(f"r{n}"))
         expected.append((f"q{n}", f"r{n}"))
     for limit in (1, 7, 50):
-        assert words(listed(ann, limit=limit)) == expected[::-1]
+        assert list_words(list_views(ann, limit=limit)) == expected[::-1]
     own = get_thread(talks.agent, "a")
-    assert words(listed(ann, thread=own, limit=3)) == words(
-        [each for each in listed(ann) if each.thread.id == own.id]
+    assert list_words(list_views(ann, thread=own, limit=3)) == list_words(
+        [each for each in list_views(ann) if each.thread.id == own.id]
     )
-    found = listed(ann)
+    found = list_views(ann)
     begin, end = found[20].input.at, found[10].input.at
-    assert words(listed(ann, begin=begin, end=end)) == words(found[11:21])
+    assert list_words(list_views(ann, begin=begin, end=end)) == list_words(found[11:21])
 
 
 def test_episode_list_shows_one_subject_only(talks: Talks, ann: Subject) -> None:
     make_thread(talks.agent, "c", user_id="bob")
     for name in ("c", "d", "a"):
         talks.say(name, user(name))
-    assert words(listed(ann)) == [("a", None)]
-    bob = forgetting.of(talks.agent, "bob")
+    assert list_words(list_views(ann)) == [("a", None)]
+    bob = forgetting.get_subject(talks.agent, "bob")
     cursor = episodes.list_episodes(ann, now=clock.now(), limit=1).next
     assert cursor is None
     talks.say("a", user("again"))
@@ -156,20 +156,24 @@ def test_fork_shows_what_it_inherited_and_goes_on_with_it(
     talks.say("f", assistant("2 in f"))
     talks.say("f", user("three"))
     own = get_thread(talks.agent, "f")
-    shown = listed(ann, thread=own, limit=2)
-    assert words(shown) == [("three", None), ("two", "2 in f"), ("one", "1")]
+    shown = list_views(ann, thread=own, limit=2)
+    assert list_words(shown) == [("three", None), ("two", "2 in f"), ("one", "1")]
     assert [each.input.inherited for each in shown] == [False, True, True]
     # Of the subject each is there once, as it went on where it was begun.
-    assert words(listed(ann)) == [("three", None), ("two", "2 in a"), ("one", "1")]
+    assert list_words(list_views(ann)) == [
+        ("three", None),
+        ("two", "2 in a"),
+        ("one", "1"),
+    ]
 
 
 def test_long_exchange_is_read_at_its_begin_and_its_end(
     talks: Talks, ann: Subject
 ) -> None:
     talks.say("a", user("Go on."), *[assistant(str(n)) for n in range(3 * READ)])
-    (found,) = listed(ann)
+    (found,) = list_views(ann)
     assert (found.cut, found.messages) == (True, 3 * READ + 1)
-    assert words([found]) == [("Go on.", str(3 * READ - 1))]
+    assert list_words([found]) == [("Go on.", str(3 * READ - 1))]
 
 
 def test_episode_list_costs_a_constant_number_of_queries(
@@ -191,13 +195,13 @@ def test_episode_counts_have_no_cap(talks: Talks, ann: Subject) -> None:
     assert (
         totals.count_records(kept, totals.EPISODES)
         == 1_201
-        == len(listed(ann, limit=200))
+        == len(list_views(ann, limit=200))
     )
     thread = get_thread(talks.agent, "b")
     seq = Slot.objects.get(thread=thread).seq
     forgetting.forget(ann, "record", until="tombstoned", thread=thread, seq=seq)
     assert totals.count_records(totals.get(ann.id), totals.EPISODES) == 1_200
-    assert listed(ann, thread=get_thread(talks.agent, "b")) == []
+    assert list_views(ann, thread=get_thread(talks.agent, "b")) == []
 
 
 def test_message_limit_is_exact(talks: Talks) -> None:

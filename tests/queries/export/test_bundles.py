@@ -34,12 +34,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def ann(agent: Agent, acme: Project) -> Subject:
-    bundled.live(agent)
+    bundled.live_in_threads(agent)
     return subjects.find_or_create(acme.id, "ann")
 
 
 def bundle_of(subject: Subject) -> ZipFile:
-    return bundled.opened(bundled.export(subject))
+    return bundled.open_bundle(bundled.export(subject))
 
 
 # Contents
@@ -137,7 +137,7 @@ def test_bundle_holds_nothing_of_another_subject(
     agent: Agent, acme: Project, ann: Subject
 ) -> None:
     """The other subject's threads are full of the same words."""
-    bundled.live(agent, "bob", prefix="b-")
+    bundled.live_in_threads(agent, "bob", prefix="b-")
     bob = subjects.find_or_create(acme.id, "bob")
     bundle = bundle_of(ann)
     for name in bundle.namelist():
@@ -148,7 +148,7 @@ def test_bundle_holds_nothing_of_another_subject(
 
 
 def test_bundle_holds_every_event_byte_for_byte(ann: Subject) -> None:
-    lines = bundled.records(bundle_of(ann), "events.jsonl")
+    lines = bundled.list_records(bundle_of(ann), "events.jsonl")
     rows = Event.objects.filter(thread__subject=ann)
     assert len(lines) == rows.count()
     stored = {(str(row.thread_id), row.seq): row for row in rows}
@@ -194,7 +194,7 @@ def test_bundle_lines_match_their_schemas(ann: Subject) -> None:
     bodies = set()
     for file in described:
         schema = validator_for(bundled.load(whole, file["schema"]))
-        for record in bundled.records(whole, file["path"]):
+        for record in bundled.list_records(whole, file["path"]):
             schema.validate(record)
             if file["path"] == "events.jsonl" and record["type"] not in bodies:
                 path = f"schemas/events/{record['type']}.json"
@@ -205,17 +205,17 @@ def test_bundle_lines_match_their_schemas(ann: Subject) -> None:
 
 def test_bundle_states_equal_those_of_the_threads(ann: Subject) -> None:
     whole = bundle_of(ann)
-    threads = bundled.records(whole, "state/threads.jsonl")
+    threads = bundled.list_records(whole, "state/threads.jsonl")
     named = {each["id"]: each["name"] for each in threads}
-    keys = bundled.records(whole, "state/keys.jsonl")
+    keys = bundled.list_records(whole, "state/keys.jsonl")
     values = {(named[each["thread"]], each["key"]): each["value"] for each in keys}
     assert values["t-1", "seat"] == "12A"
     # Left before the restore.
     assert values["t-3", "seat"] == "14C"
     assert {named[each["thread"]] for each in keys} == {"t-1", "t-2", "t-3"}
-    notes = bundled.records(whole, "state/notes.jsonl")
+    notes = bundled.list_records(whole, "state/notes.jsonl")
     assert [each["text"] for each in notes] == ["she hesitates"] * 3
-    pages = bundled.records(whole, "state/pages.jsonl")
+    pages = bundled.list_records(whole, "state/pages.jsonl")
     own = {each["page_id"] for each in pages if named[each["thread"]] == "t-3"}
     assert own >= {"fares", "rules", "own", "slot-0", "slot-9"}
     assert {each["name"] for each in threads} == {"t-1", "t-2", "t-3"}
@@ -225,7 +225,7 @@ def test_bundle_states_equal_those_of_the_threads(ann: Subject) -> None:
 def test_file_names_of_a_bundle_contain_no_user_text(
     agent: Agent, acme: Project
 ) -> None:
-    bundled.live(agent, "a@b.example", prefix="x.y@z-")
+    bundled.live_in_threads(agent, "a@b.example", prefix="x.y@z-")
     whole = bundle_of(subjects.find_or_create(acme.id, "a@b.example"))
     plain = re.compile(r"[a-zA-Z/.]+[0-9]{0,5}\.(md|jsonl|json|html|css)")
     assert [name for name in whole.namelist() if not plain.fullmatch(name)] == []
@@ -239,7 +239,12 @@ def test_file_names_of_a_bundle_contain_no_user_text(
 def test_bundle_page_shows_the_imported_run_info(
     acme: Project, tmp_path: Path, info: Any
 ) -> None:
-    made = {"task_id": 0, "trial": 0, "info": info, "traj": [recordings.message()]}
+    made = {
+        "task_id": 0,
+        "trial": 0,
+        "info": info,
+        "traj": [recordings.build_message()],
+    }
     recordings.take(acme, recordings.array(tmp_path, made), user_id="ann")
     whole = bundle_of(subjects.find_or_create(acme.id, "ann"))
     page = whole.read("timeline/00001.html").decode()
@@ -292,7 +297,7 @@ def test_bundle_excludes_records_written_after_its_cut(
     factories.make_page(agent, "late")
     factories.make_thread(agent, "t-9", user_id="ann")
     parts += stream
-    assert bundled.comparable(bundled.opened(b"".join(parts))) == before
+    assert bundled.comparable(bundled.open_bundle(b"".join(parts))) == before
 
 
 def test_bundle_tells_of_an_erasure_during_its_export(
@@ -302,11 +307,11 @@ def test_bundle_tells_of_an_erasure_during_its_export(
     export = exports.begin_export(ann, actor="command")
     bundled.delete_page(agent, "rules")
     data = b"".join(export.stream())
-    manifest = bundled.manifest(bundled.opened(data))
+    manifest = bundled.manifest(bundled.open_bundle(data))
     assert manifest["erased"] == 1
     head = factories.get_thread(agent, "t-1").head_seq
     assert manifest["cut"][0]["head_seq"] == head
-    lines = bundled.records(bundled.opened(data), "events.jsonl")
+    lines = bundled.list_records(bundled.open_bundle(data), "events.jsonl")
     (gone,) = (line for line in lines if line["erased"])
     assert gone["erased"] <= head
     assert bundled.take(data, zeta).threads == 3
@@ -331,8 +336,8 @@ def test_bundle_cut_anywhere_never_opens(ann: Subject) -> None:
         places.add(at)
     for place in sorted(places):
         with pytest.raises(BadZipFile):
-            bundled.opened(data[:place])
-    assert bundled.opened(data).testzip() is None
+            bundled.open_bundle(data[:place])
+    assert bundled.open_bundle(data).testzip() is None
 
 
 @pytest.mark.parametrize("change", [{"epoch": 2}, {"state": "erasing"}])
@@ -353,7 +358,7 @@ def test_export_stops_when_its_subject_is_erased(
     Subject.objects.filter(id=ann.id).update(epoch=1, state="active")
     assert len(parts) == 5
     with pytest.raises(BadZipFile):
-        bundled.opened(b"".join(parts))
+        bundled.open_bundle(b"".join(parts))
 
 
 @pytest.mark.parametrize("state", ["erasing", "erased"])

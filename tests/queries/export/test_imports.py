@@ -22,7 +22,7 @@ def labelled(agent: Agent, name: str, source: str, reward: LabelValue = 1.0) -> 
     factories.make_thread(agent, name, labels=labels)
 
 
-def only(project: Project) -> ImportSource:
+def get_only_source(project: Project) -> ImportSource:
     (source,) = imports.list_sources(project).items
     return source
 
@@ -33,7 +33,7 @@ def test_import_is_summed_up(acme: Project, tmp_path: Any) -> None:
         for n in range(1, 5)
     ]
     recordings.take(acme, recordings.array(tmp_path, *runs))
-    source = only(acme)
+    source = get_only_source(acme)
     assert (source.name, source.runs) == ("desk", 4)
     assert (source.slots, source.turns) == (20, 10)
     assert source.rewards is not None
@@ -46,16 +46,16 @@ def test_import_is_summed_up(acme: Project, tmp_path: Any) -> None:
 
 
 def test_chat_has_no_rewards(acme: Project, tmp_path: Any) -> None:
-    path = recordings.lines(tmp_path, recordings.message("one"))
+    path = recordings.write_lines(tmp_path, recordings.build_message("one"))
     recordings.take(acme, path)
-    assert (only(acme).runs, only(acme).rewards) == (1, None)
+    assert (get_only_source(acme).runs, get_only_source(acme).rewards) == (1, None)
 
 
 def test_fork_is_not_counted_as_a_run(agent: Agent, acme: Project) -> None:
     labelled(agent, "t-1", "desk")
     thread = factories.get_thread(agent)
     operator_threads.fork(thread, actor="operator:x", name="t-2", seq=1)
-    assert only(acme).runs == 1
+    assert get_only_source(acme).runs == 1
 
 
 @pytest.mark.no_replay
@@ -63,7 +63,7 @@ def test_erased_run_is_not_counted_among_imports(agent: Agent, acme: Project) ->
     labelled(agent, "t-1", "desk", 0.0)
     labelled(agent, "t-2", "desk", 1.0)
     Thread.objects.filter(name="t-1").update(status="erased")
-    source = only(acme)
+    source = get_only_source(acme)
     assert source.rewards is not None
     assert (source.runs, source.rewards.mean) == (1, 1.0)
 
@@ -72,7 +72,7 @@ def test_rewards_that_are_no_numbers_are_left_out(agent: Agent, acme: Project) -
     words: tuple[LabelValue, ...] = (True, "good", "NaN", "007", -2, 0.5)
     for n, reward in enumerate(words):
         labelled(agent, f"t-{n}", "desk", reward)
-    found = only(acme).rewards
+    found = get_only_source(acme).rewards
     assert found is not None
     assert (found.count, found.least, found.most) == (2, -2.0, 0.5)
 
@@ -82,7 +82,7 @@ def test_rewards_that_are_all_the_same_need_no_picture(
 ) -> None:
     labelled(agent, "t-1", "desk", 1)
     labelled(agent, "t-2", "desk", 1.0)
-    found = only(acme).rewards
+    found = get_only_source(acme).rewards
     assert found is not None
     assert (found.count, found.mean, found.bars) == (2, 1.0, ())
 
@@ -90,7 +90,7 @@ def test_rewards_that_are_all_the_same_need_no_picture(
 def test_largest_rewards_have_a_mean(agent: Agent, acme: Project) -> None:
     for n, reward in enumerate((-1.7e308, 1.7e308, 1.7e308)):
         labelled(agent, f"t-{n}", "desk", reward)
-    found = only(acme).rewards
+    found = get_only_source(acme).rewards
     assert found is not None
     assert found.mean == pytest.approx(1.7e308 / 3)
     assert found.bars == (1, *[0] * (imports.BARS - 2), 2)
@@ -116,7 +116,7 @@ def test_list_of_distinct_rewards_is_limited(
     monkeypatch.setattr(imports, "REWARDS", 2)
     for n in range(3):
         labelled(agent, f"t-{n}", "desk", n)
-    source = only(acme)
+    source = get_only_source(acme)
     assert source.cut
     assert source.runs == 3
     assert source.rewards is not None
@@ -129,9 +129,9 @@ def test_import_list_shows_one_project_only(
     for n in range(2):
         labelled(agent, f"t-{n}", f"s-{n}")
     labelled(stranger, "t-1", "s-0", 0)
-    rewards = only(zeta).rewards
+    rewards = get_only_source(zeta).rewards
     assert rewards is not None
-    assert (only(zeta).runs, rewards.mean) == (1, 0.0)
+    assert (get_only_source(zeta).runs, rewards.mean) == (1, 0.0)
     theirs = imports.list_sources(acme, limit=1).next
     assert theirs is not None
     with pytest.raises(BadCursorError):

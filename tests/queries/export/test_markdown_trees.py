@@ -23,13 +23,13 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def ann(agent: Agent, acme: Project) -> Subject:
-    bundled.live(agent)
+    bundled.live_in_threads(agent)
     return subjects.find_or_create(acme.id, "ann")
 
 
 def export(subject: Subject) -> ZipFile:
     cut = bundle_cuts.take(subject)
-    return bundled.opened(b"".join(markdown_trees.stream(cut)))
+    return bundled.open_bundle(b"".join(markdown_trees.stream(cut)))
 
 
 def read(subject: Subject, path: str) -> str:
@@ -130,7 +130,7 @@ def test_erased_thread_is_told_without_its_names(
     erasure = erasings.end(thread)
     if purged:
         erasings.purge(thread)
-        erasings.closed(erasure)
+        erasings.close_erasure(erasure)
     whole = export(ann)
     (path,) = (each for each in whole.namelist() if each.startswith("threads/%7E"))
     assert "This thread was erased." in whole.read(path).decode()

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 USER = "ann.of.accounts@example.org"
 
 
-def status(row: Erasure) -> str:
+def print_status(row: Erasure) -> str:
     out = io.StringIO()
     call_command("forget", "status", str(row.id), stdout=out)
     return out.getvalue()
@@ -38,7 +38,7 @@ def test_erasure_wait_names_the_places_that_the_scan_found(agent: Agent) -> None
     line = ErasureLine.from_row(row)
     assert (row.state, line.waiting_on) == ("scrubbed", "store")
     assert "rows" in line.undeclared
-    for told in (forgetting.build_progress(line).waiting, status(row)):
+    for told in (forgetting.build_progress(line).waiting, print_status(row)):
         assert "such as sessions" in told
         assert "`manage.py scan` tells each place" in told
         assert USER not in told
@@ -46,7 +46,7 @@ def test_erasure_wait_names_the_places_that_the_scan_found(agent: Agent) -> None
     row = finish(row)
     assert (row.state, row.waiting_on) == ("complete", "")
     assert erasure_waits.render_wait(ErasureLine.from_row(row)) == ""
-    assert "waits" not in status(row)
+    assert "waits" not in print_status(row)
 
 
 def test_operator_named_like_the_user_delays_no_erasure(agent: Agent) -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 def test_home_queries_of_a_turn_scan_no_table(agent: Agent) -> None:
     row = factories.make_thread(agent, "visit", user_id="ann")
     factories.append(agent, "visit", "I live in Bergen.")
-    ann = forgetting.of(agent, "ann")
+    ann = forgetting.get_subject(agent, "ann")
     say(agent, ann, claim("Bergen", 0))
     with CaptureQueriesContext(connection) as queries:
         assert find_home(ann)

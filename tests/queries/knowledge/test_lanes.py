@@ -12,7 +12,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge import lanes
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories, forgetting
-from tests.cast.knowing import claim, retract, say, spans
+from tests.cast.knowing import claim, retract, say, to_spans
 
 pytestmark = pytest.mark.django_db
 START = datetime(2030, 5, 1, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ START = datetime(2030, 5, 1, 12, tzinfo=UTC)
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "visit", user_id="ann")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 def test_late_fact_is_listed_with_the_belief_that_it_corrected(
@@ -35,7 +35,7 @@ def test_late_fact_is_listed_with_the_belief_that_it_corrected(
     assert (tier.late, tier.believed) == (frozenset(), ())
     assert airport.late == {late}
     assert airport.corrected_at == START + timedelta(days=20)
-    assert spans([*airport.believed]) == [("OSL", 0, None)]
+    assert to_spans([*airport.believed]) == [("OSL", 0, None)]
     assert len(airport.facts) == 3
     before = lanes.get_lanes(ann, known_at=late - 1)
     assert [len(lane.facts) for lane in before.lanes] == [1, 1]

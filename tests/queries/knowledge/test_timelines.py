@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "visit", user_id="ann")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 def count_reads(subject: Subject, seqs: Sequence[int]) -> tuple[int, int]:

@@ -72,22 +72,22 @@ def test_comparison_opens_no_more_than_a_part_may_hold(
 
 
 def test_texts_of_a_task_that_were_set_again_are_no_difference(agent: Agent) -> None:
-    def task(step: int, **texts: object) -> None:
+    def set_task(step: int, **texts: object) -> None:
         said = {**texts, "current_step": step, "started_at": None}
         sealed: Any = {n: strict_json.dump_stored(value) for n, value in said.items()}
         act(agent, SetTask(fields=sealed))
 
-    def fields() -> tuple[str, ...]:
+    def list_fields() -> tuple[str, ...]:
         return comparisons.compare(get_thread(agent), "then", HEAD).slices["task"]
 
-    task(1, description="Refund", data={"left": [1, True]})
+    set_task(1, description="Refund", data={"left": [1, True]})
     take(agent, "then")
-    task(2, description="Refund", data={"left": [1, True]})
-    assert fields() == ("current_step",)
-    task(1, description="Refund", data={"left": [True, 1]})
-    assert fields() == ("data",)
-    task(1, data={"left": [1, True]})
-    assert fields() == ("description",)
+    set_task(2, description="Refund", data={"left": [1, True]})
+    assert list_fields() == ("current_step",)
+    set_task(1, description="Refund", data={"left": [True, 1]})
+    assert list_fields() == ("data",)
+    set_task(1, data={"left": [1, True]})
+    assert list_fields() == ("description",)
 
 
 def test_each_slice_is_compared() -> None:

@@ -31,7 +31,7 @@ from tests.inspector.paged import ask, fetch, make_restless
 pytestmark = [pytest.mark.django_db, pytest.mark.no_replay]
 
 
-def found(project: Project) -> Unhealthy:
+def get_unhealthy(project: Project) -> Unhealthy:
     now = timezone.now()
     stats.take(now)
     worker.look(now)
@@ -39,12 +39,12 @@ def found(project: Project) -> Unhealthy:
 
 
 def threads(project: Project) -> dict[str, UnhealthyItem]:
-    things = found(project).things
+    things = get_unhealthy(project).things
     return {each.thread.name: each for each in things if each.thread}
 
 
 def checks(project: Project) -> dict[str, UnhealthyItem]:
-    things = found(project).things
+    things = get_unhealthy(project).things
     return {each.check.key: each for each in things if each.check}
 
 
@@ -96,7 +96,7 @@ def test_moved_thread_is_listed_before_the_worker_looks(
     whole = unhealthy.get_unhealthy(acme, now=timezone.now())
     assert (whole.threads, whole.more) == (2, 0)
     assert dict(whole.counts) == {"full": 1, "thrashing": 1}
-    assert found(acme).threads == 2
+    assert get_unhealthy(acme).threads == 2
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_unhealthy_list_puts_bad_before_attention(agent: Agent, acme: Project) -
         ("t-2", {"refault_count": 4}),
     ):
         set_counters(make_thread(agent, name), **counters)
-    things = found(acme).things
+    things = get_unhealthy(acme).things
     tones = [each.tone for each in things]
     assert tones == sorted(tones, key=("bad", "attn").index)
     listed = [each.thread.name for each in things if each.thread]
@@ -196,7 +196,7 @@ def test_every_page_counts_what_is_stored_with_one_query(
     worker.look(now)
     with django_assert_num_queries(1):
         assert unhealthy.get_counts(acme, now=now).unhealthy == before + 1
-    assert found(acme).count == before + 1
+    assert get_unhealthy(acme).count == before + 1
 
 
 def test_unhealthy_list_keeps_the_worst_and_counts_all(
@@ -206,7 +206,7 @@ def test_unhealthy_list_keeps_the_worst_and_counts_all(
     for n in range(4):
         flag = {"refault_count": 3} if n == 3 else {"nearly_full": True}
         set_counters(make_thread(agent, f"t-{n}"), **flag)
-    whole = found(acme)
+    whole = get_unhealthy(acme)
     assert (whole.threads, whole.more) == (4, 2)
     listed = [each.thread.name for each in whole.things if each.thread]
     assert (len(listed), listed[0]) == (2, "t-3")
@@ -221,7 +221,7 @@ def test_unhealthy_check_costs_the_same_for_any_number_of_threads(
 ) -> None:
     for n in range(count):
         set_counters(make_thread(agent, f"t-{n}"), refault_count=4)
-    found(acme)
+    get_unhealthy(acme)
     now = timezone.now()
     with django_assert_max_num_queries(4):
         worker.look(now)

@@ -30,7 +30,9 @@ def uses_of(thread: Thread, page_id: str, *, seq: int | None = None) -> PageUses
     return page_uses.get_uses(state, pages.find_entry(state, page_id), levels)
 
 
-def made(agent: Agent, page_id: str, *sources: str, **fields: Any) -> Thread:
+def make_paged_thread(
+    agent: Agent, page_id: str, *sources: str, **fields: Any
+) -> Thread:
     page = new_page(page_id, "All of it.", provenance=sources, **fields)
     replace = fields.get("type") == "summary"
     do(agent, "paged", CreatePages(pages=(page,), replace=replace))
@@ -38,8 +40,8 @@ def made(agent: Agent, page_id: str, *sources: str, **fields: Any) -> Thread:
 
 
 def test_derived_pages_are_listed_newest_first(agent: Agent, paged: Thread) -> None:
-    made(agent, "first", "slot-0", "slot-1")
-    thread = made(agent, "second", "slot-1")
+    make_paged_thread(agent, "first", "slot-0", "slot-1")
+    thread = make_paged_thread(agent, "second", "slot-1")
     uses = uses_of(thread, "slot-1")
     assert [page.page_id for page in uses.derived] == ["second", "first"]
     assert [page.page_id for page in uses_of(thread, "slot-0").derived] == ["first"]
@@ -50,7 +52,7 @@ def test_derived_pages_are_listed_newest_first(agent: Agent, paged: Thread) -> N
 def test_deleted_page_is_no_longer_listed_as_derived(
     agent: Agent, paged: Thread
 ) -> None:
-    before = made(agent, "first", "slot-0")
+    before = make_paged_thread(agent, "first", "slot-0")
     do(agent, "paged", DeletePage(page_id="first"))
     thread = factories.get_thread(agent, "paged")
     assert uses_of(thread, "slot-0").derived == ()

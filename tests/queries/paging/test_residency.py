@@ -9,7 +9,7 @@ from memoryhub.queries.paging import residency
 from memoryhub.queries.replay import replay
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.inspector.paged import do, make_paged, message
+from tests.inspector.paged import build_message, do, make_paged
 
 pytestmark = pytest.mark.django_db
 
@@ -66,7 +66,7 @@ def test_residency_rank_predicts_what_the_next_run_evicts(
     assert loose
     order = [(c.why.protected_until is not None, c.why.score) for c in loose]
     assert order == sorted(order)
-    do(agent, paged.name, AppendSlots(slots=(message("tool", "word " * 1_600),)))
+    do(agent, paged.name, AppendSlots(slots=(build_message("tool", "word " * 1_600),)))
     thread = factories.get_thread(agent, paged.name)
     after = residency.get_residency(thread, thread.head_seq)
     kept = {cell.page_id: cell.level for cell in after.cells}

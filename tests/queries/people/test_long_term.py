@@ -17,17 +17,17 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks as writing
 from memoryhub.services.people import subjects
 from tests.cast import factories, forgetting
-from tests.cast.knowing import claim, configure, day, end, every, retract, say, write
+from tests.cast.knowing import claim, configure, end, every, retract, say, to_day, write
 from tests.oracles.page_acts import act
 
 pytestmark = pytest.mark.django_db
-NOW = day(1000)
+NOW = to_day(1000)
 
 
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "visit", user_id="ann")
-    found = forgetting.of(agent, "ann")
+    found = forgetting.get_subject(agent, "ann")
     return profiles.get_subject(agent.project, found.id)
 
 

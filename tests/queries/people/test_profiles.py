@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
 
 
-def _live(agent: Agent, whose: str, *, threads: int = 1) -> Subject:
+def _live_in_threads(agent: Agent, whose: str, *, threads: int = 1) -> Subject:
     """Make a subject with so many threads, each with one record of every kind."""
     for n in range(threads):
         name = f"{whose}-{n}"
@@ -63,7 +63,7 @@ def _profile(subject: Subject) -> Profile:
 
 
 def test_profile_counts_one_person_alone(agent: Agent) -> None:
-    ann, bob = _live(agent, "ann", threads=3), _live(agent, "bob")
+    ann, bob = _live_in_threads(agent, "ann", threads=3), _live_in_threads(agent, "bob")
     factories.append(agent, "anonymous", "hello")
     found, twin = _profile(ann), _profile(bob)
     assert dict(found.threads) == {"open": 3}
@@ -104,7 +104,7 @@ def test_profile_of_a_subject_without_data_is_zero(agent: Agent) -> None:
 
 
 def test_profile_counts_inherited_records_of_a_fork_once(agent: Agent) -> None:
-    ann = _live(agent, "ann")
+    ann = _live_in_threads(agent, "ann")
     before = _profile(ann)
     acts.fork(agent, "ann-0", "ann-fork")
     after = _profile(ann)
@@ -124,14 +124,14 @@ def test_anonymous_subject_has_a_profile(agent: Agent) -> None:
 def test_profile_costs_the_same_for_any_amount_of_data(
     agent: Agent, threads: int, django_assert_num_queries: Any
 ) -> None:
-    ann = _live(agent, "ann", threads=threads)
+    ann = _live_in_threads(agent, "ann", threads=threads)
     found = profiles.get_subject(ann.project_id, ann.id)
     with django_assert_num_queries(14):
         profiles.get_profile(found, now=clock.now())
 
 
 def test_profile_omits_expired_keys(agent: Agent) -> None:
-    ann = _live(agent, "ann")
+    ann = _live_in_threads(agent, "ann")
     soon = keys.build_setting("soon", 1, Expiry(given=True, ttl=timedelta(seconds=60)))
     factories.run(keys.change_keys(agent=agent, thread="ann-0", changes=(soon,)))
     found = profiles.get_subject(ann.project_id, ann.id)
@@ -172,7 +172,7 @@ def test_uses_are_told_by_key_and_day(agent: Agent, acme: Project) -> None:
 def test_profile_tells_erasures_and_the_retention_due_date(
     agent: Agent, acme: Project
 ) -> None:
-    ann = _live(agent, "ann")
+    ann = _live_in_threads(agent, "ann")
     graves.bury_values(ann, [("page", "x" * 30), ("note", "y" * 30)])
     projects.set_retention(acme, idle_days=30)
     found = _profile(ann)

@@ -65,7 +65,7 @@ def test_o200k_tokenizer_counts_as_tiktoken_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theirs, ours = tiktokens_own(monkeypatch), tokenizers.get_nearest(O200K)
-    runs = json.loads(sample.path().read_text(encoding="utf-8"))
+    runs = json.loads(sample.require_path().read_text(encoding="utf-8"))
     texts = [*texts_in(runs), "", " ", "naïve 漢字 😀 DON'T 12345", "\r\n\t \n x"]
     assert len(texts) > 10_000
     assert ours.name == O200K
@@ -122,11 +122,11 @@ def test_o200k_tokenizer_is_loaded_once_by_concurrent_callers(
 ) -> None:
     loads, load = list[Count](), o200k.load
 
-    def counted() -> Count:
+    def load_counted() -> Count:
         loads.append(load())
         return loads[-1]
 
-    monkeypatch.setattr(o200k, "load", counted)
+    monkeypatch.setattr(o200k, "load", load_counted)
     asking = [threading.Thread(target=tokenizers.find, args=[O200K]) for _ in range(4)]
     for thread in asking:
         thread.start()
@@ -174,7 +174,7 @@ def test_request_within_budget_with_framing(
 ) -> None:
     """Counts of parts of a text do not add up to the count of the whole."""
     tokenizer, thread = tokenizers.get_nearest(O200K), thread_of(drawn)
-    wanted = thread.wanted(token_budget=budget, mode=mode)
+    wanted = thread.build_input(token_budget=budget, mode=mode)
     packed = packing.pack(wanted, thread.texts, tokenizer=tokenizer)
     assert packed.tokens == tokenizer.count(packed.request.decode()) <= budget
     assert packed.record.tokenizer == O200K

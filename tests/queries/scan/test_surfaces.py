@@ -30,7 +30,7 @@ def marker() -> str:
     return secrets.token_hex(16)
 
 
-def places(marker: str, **given: object) -> dict[SurfaceKind, set[str]]:
+def list_places(marker: str, **given: object) -> dict[SurfaceKind, set[str]]:
     """Return the places that hold the marker, by the kind of surface."""
     found: dict[SurfaceKind, set[str]] = {}
     for surface in surfaces.iter_surfaces(**given):  # type: ignore[arg-type]  # as is
@@ -66,7 +66,7 @@ def test_every_folder_is_looked_through(
     temporary = Path(tempfile.gettempdir(), f"memoryhub-{marker[:8]}")
     temporary.write_text(marker)
     try:
-        found = places(marker)
+        found = list_places(marker)
     finally:
         temporary.unlink()
     assert found == {
@@ -83,7 +83,7 @@ def test_names_of_files_are_looked_at_too(
 ) -> None:
     settings.DATA_DIR = tmp_path
     (tmp_path / f"export-{marker}.zip").touch()
-    assert places(marker) == {SurfaceKind.NAMES: {"names of files"}}
+    assert list_places(marker) == {SurfaceKind.NAMES: {"names of files"}}
 
 
 def test_log_file_surface_has_its_owner(tmp_path: Path, marker: str) -> None:
@@ -167,21 +167,21 @@ def test_reading_database_files_elsewhere_keeps_their_locks(writing: Path) -> No
 @pytest.mark.django_db(transaction=True)
 def test_every_row_of_every_table_is_given_out(agent: Agent, marker: str) -> None:
     thread = make_thread(agent, labels={"kept": marker})
-    found = places(marker)
+    found = list_places(marker)
     assert SurfaceKind.ROWS not in found
     assert found[SurfaceKind.CALLED] == {
         *("memoryhub_thread", "memoryhub_threadlabel", "memoryhub_event")
     }
     assert SurfaceKind.OWN_ROWS not in found
-    hers = places(marker, subjects=[thread.subject_id])
-    by_thread = places(marker, threads=[thread.id])
+    hers = list_places(marker, subjects=[thread.subject_id])
+    by_thread = list_places(marker, threads=[thread.id])
     assert hers == by_thread
     assert hers[SurfaceKind.OWN_ROWS] == {
         *("memoryhub.Thread", "memoryhub.ThreadLabel", "memoryhub.Event")
     }
     other = make_thread(agent, "t-2", user_id="mia")
-    assert SurfaceKind.OWN_ROWS not in places(marker, subjects=[other.subject_id])
-    assert SurfaceKind.OWN_ROWS not in places(marker, threads=[other.id])
+    assert SurfaceKind.OWN_ROWS not in list_places(marker, subjects=[other.subject_id])
+    assert SurfaceKind.OWN_ROWS not in list_places(marker, threads=[other.id])
 
 
 @pytest.mark.django_db(transaction=True)
@@ -211,7 +211,7 @@ def test_table_that_nobody_listed_is_given_out_too(alias: str, marker: str) -> N
                 [marker.encode() * 3_000, long],
             )
             for text in (marker, marker[::-1], marker * 3_000, long[-9_000:]):
-                found = places(text)
+                found = list_places(text)
                 assert found[SurfaceKind.UNLISTED] == {'un"listed'}
         finally:
             cursor.execute('DROP TABLE "un""listed"')

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_three_rare_words_of_a_known_message_return_it_first(acme: Project) -> None:
-    take(acme, sample.path())
+    take(acme, sample.require_path())
     rng = random.Random(3)
     # In the order of names: ids are others each time, and another draw may fail.
     threads = Thread.objects.filter(project=acme).select_related("subject")

@@ -44,14 +44,14 @@ def search(
     return search_thread(row, SearchRequest.parse(text, **how), seq=seq)
 
 
-def found(result: SearchResult) -> list[int]:
+def list_seqs(result: SearchResult) -> list[int]:
     return [hit.seq for hit in result.items]
 
 
 def test_each_append_is_found_by_the_next_search(agent: Agent) -> None:
     for n in range(3):
         seq = factories.append(agent, "t-1", f"the code is zfa04y{n}").seq
-        assert found(search(agent, f"zfa04y{n}")) == [seq]
+        assert list_seqs(search(agent, f"zfa04y{n}")) == [seq]
 
 
 def test_hit_says_where_it_lies_and_why(agent: Agent) -> None:
@@ -89,15 +89,17 @@ def test_identifiers_are_found_whole_and_in_parts(agent: Agent) -> None:
     seqs = [factories.append(agent, "t-1", f"It is {text}.").seq for text in texts]
     asked = ["hat-0231", "0231", "ann@example.com", "example", "site.py", "zfa04y"]
     wanted = [seqs[0], seqs[0], seqs[1], seqs[1], seqs[2], seqs[3]]
-    assert [found(search(agent, text)) for text in asked] == [[seq] for seq in wanted]
+    assert [list_seqs(search(agent, text)) for text in asked] == [
+        [seq] for seq in wanted
+    ]
 
 
 def test_cjk_text_is_found(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     seq = factories.append(agent, "t-1", "我想买一个手机壳").seq
-    assert found(search(agent, "手机")) == [seq]
-    assert found(search(agent, '"手机壳"')) == [seq]
-    assert not found(search(agent, "电脑"))
+    assert list_seqs(search(agent, "手机")) == [seq]
+    assert list_seqs(search(agent, '"手机壳"')) == [seq]
+    assert not list_seqs(search(agent, "电脑"))
 
 
 @pytest.mark.parametrize(
@@ -114,30 +116,30 @@ def test_words_of_scripts_without_spaces_are_found_inside_a_run(
 ) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     seq = factories.append(agent, "t-1", text).seq
-    assert found(search(agent, word)) == [seq]
-    assert found(search(agent, f'"{word}"')) == [seq]
-    assert not found(search(agent, f'"{other}"'))
+    assert list_seqs(search(agent, word)) == [seq]
+    assert list_seqs(search(agent, f'"{word}"')) == [seq]
+    assert not list_seqs(search(agent, f'"{other}"'))
 
 
 def test_search_ignores_accents(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     seq = factories.append(agent, "t-1", "Un café noir à İstanbul").seq
     for text in ("cafe", "CAFÉ", "cafe\u0301", '"cafe noir"', "istanbul", "İSTANBUL"):
-        assert found(search(agent, text)) == [seq]
+        assert list_seqs(search(agent, text)) == [seq]
 
 
 def test_stems_are_found_behind_exact_words(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     stem = factories.append(agent, "t-1", "He refunded the ticket").seq
     exact = factories.append(agent, "t-1", "Please refund the ticket").seq
-    assert found(search(agent, "refund")) == [exact, stem]
+    assert list_seqs(search(agent, "refund")) == [exact, stem]
 
 
 def test_phrase_is_checked_on_text(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN, "the fare blue is a fare")
     seq = factories.append(agent, "t-1", "it has the blue fare").seq
     result = search(agent, '"blue fare"')
-    assert (found(result), result.total) == ([seq], 1)
+    assert (list_seqs(result), result.total) == ([seq], 1)
     assert search(agent, '"fare has"').reason == "no_match"
 
 
@@ -152,33 +154,33 @@ def test_exclusions_and_filters_narrow_a_search(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     blue = factories.append(agent, "t-1", "a blue lamp").seq
     red = factories.append(agent, "t-1", "a red lamp").seq
-    assert found(search(agent, "lamp not:red", can_exclude=True)) == [blue]
+    assert list_seqs(search(agent, "lamp not:red", can_exclude=True)) == [blue]
     for text in ("lamp -red", "lamp --red", "lamp not:red"):
-        assert found(search(agent, text)) == [red, blue]
+        assert list_seqs(search(agent, text)) == [red, blue]
     assert search(agent, "not:red", can_exclude=True).reason == "no_terms"
-    assert found(search(agent, "lamp role:user")) == [red, blue]
-    assert not found(search(agent, "lamp role:tool"))
-    assert not found(search(agent, "lamp kind:note"))
-    assert not found(search(agent, "lamp from:2199-01-01"))
-    assert found(search(agent, "lamp type:chat.user turn:0..3")) == [red, blue]
+    assert list_seqs(search(agent, "lamp role:user")) == [red, blue]
+    assert not list_seqs(search(agent, "lamp role:tool"))
+    assert not list_seqs(search(agent, "lamp kind:note"))
+    assert not list_seqs(search(agent, "lamp from:2199-01-01"))
+    assert list_seqs(search(agent, "lamp type:chat.user turn:0..3")) == [red, blue]
 
 
 def test_search_order_first_lists_the_oldest_first(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     first = factories.append(agent, "t-1", "the lamp is lit").seq
     last = factories.append(agent, "t-1", "lamp lamp lamp").seq
-    assert found(search(agent, "lamp", order="first")) == [first, last]
-    assert found(search(agent, "lamp", order="newest")) == [last, first]
-    assert found(search(agent, "lamp lit", order="first")) == [first]
+    assert list_seqs(search(agent, "lamp", order="first")) == [first, last]
+    assert list_seqs(search(agent, "lamp", order="newest")) == [last, first]
+    assert list_seqs(search(agent, "lamp lit", order="first")) == [first]
 
 
 def test_search_as_of_a_seq_sees_nothing_later(agent: Agent) -> None:
     first = factories.append(agent, "t-1", *ELEVEN, "a lamp").seq
     then = search(agent, "lamp")
     factories.append(agent, "t-1", "another lamp")
-    assert found(then) == [first]
+    assert list_seqs(then) == [first]
     assert search(agent, "lamp", seq=first) == then
-    assert not found(search(agent, "lamp", seq=first - 1))
+    assert not list_seqs(search(agent, "lamp", seq=first - 1))
 
 
 def test_fork_searches_what_it_inherits(agent: Agent) -> None:
@@ -211,8 +213,8 @@ def test_observations_are_found_and_apart_from_pages(agent: Agent) -> None:
         ("message", "slot-0"),
         ("observation", f"obs-{hits[-1].seq}"),
     ]
-    assert found(search(agent, "lamp kind:observation")) == [hits[-1].seq]
-    assert not found(search(agent, "lamp kind:page"))
+    assert list_seqs(search(agent, "lamp kind:observation")) == [hits[-1].seq]
+    assert not list_seqs(search(agent, "lamp kind:page"))
 
 
 def test_search_finds_all_kinds_of_records(agent: Agent) -> None:
@@ -242,9 +244,9 @@ def test_old_page_versions_are_found_on_request(agent: Agent) -> None:
     factories.run(
         pages.write_pages(agent=agent, thread="t-1", drafts=[draft], replace=True)
     )
-    assert not found(search(agent, "blue"))
-    assert found(search(agent, "blue", versions=True)) == [old]
-    assert found(search(agent, "blue", seq=old)) == [old]
+    assert not list_seqs(search(agent, "blue"))
+    assert list_seqs(search(agent, "blue", versions=True)) == [old]
+    assert list_seqs(search(agent, "blue", seq=old)) == [old]
 
 
 def test_values_that_expire_are_in_no_index(agent: Agent) -> None:
@@ -253,7 +255,7 @@ def test_values_that_expire_are_in_no_index(agent: Agent) -> None:
         "seat", "lamp", Expiry(given=True, ttl=timedelta(minutes=10))
     )
     factories.run(keys.change_keys(agent=agent, thread="t-1", changes=(change,)))
-    assert not found(search(agent, "lamp"))
+    assert not list_seqs(search(agent, "lamp"))
 
 
 def test_recall_ranges_over_all_threads_of_a_subject(agent: Agent) -> None:

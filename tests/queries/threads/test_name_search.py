@@ -18,7 +18,7 @@ from tests.oracles import memory_acts
 pytestmark = pytest.mark.django_db
 
 
-def named(project: Project, *words: str, restricted: bool = True) -> list[str]:
+def list_names(project: Project, *words: str, restricted: bool = True) -> list[str]:
     found = name_search.list_threads(
         project, words, now=timezone.now(), limit=10, restricted=restricted
     )
@@ -32,28 +32,32 @@ def threads(agent: Agent) -> None:
 
 
 def test_thread_is_found_by_any_part_of_its_name(threads: None, acme: Project) -> None:
-    assert named(acme, "book") == ["group-booking", "rebook-lisbon-storm"]
-    assert named(acme, "LISbon") == ["a.LISBON", "refund-lisbon", "rebook-lisbon-storm"]
-    assert named(acme, "oslo") == []
+    assert list_names(acme, "book") == ["group-booking", "rebook-lisbon-storm"]
+    assert list_names(acme, "LISbon") == [
+        "a.LISBON",
+        "refund-lisbon",
+        "rebook-lisbon-storm",
+    ]
+    assert list_names(acme, "oslo") == []
 
 
 def test_thread_names_that_match_more_words_come_first(
     threads: None, acme: Project
 ) -> None:
-    assert named(acme, "lisbon", "storm")[0] == "rebook-lisbon-storm"
+    assert list_names(acme, "lisbon", "storm")[0] == "rebook-lisbon-storm"
 
 
 def test_thread_search_without_words_lists_the_newest_first(
     threads: None, acme: Project
 ) -> None:
-    assert named(acme)[0] == "a.LISBON"
+    assert list_names(acme)[0] == "a.LISBON"
 
 
 @pytest.mark.parametrize("word", ["%", "_", "\\"])
 def test_pattern_characters_are_searched_literally(
     threads: None, acme: Project, word: str
 ) -> None:
-    assert named(acme, word) == []
+    assert list_names(acme, word) == []
 
 
 def test_name_search_is_limited_to_visible_threads_of_the_project(
@@ -63,9 +67,9 @@ def test_name_search_is_limited_to_visible_threads_of_the_project(
     hidden = factories.make_thread(agent, "hidden-lisbon", user_id="ann")
     hidden.subject.state = "restricted"
     hidden.subject.save(update_fields=["state"])
-    assert "zeta-lisbon" not in named(acme, "lisbon")
-    assert "hidden-lisbon" in named(acme, "lisbon")
-    assert "hidden-lisbon" not in named(acme, "lisbon", restricted=False)
+    assert "zeta-lisbon" not in list_names(acme, "lisbon")
+    assert "hidden-lisbon" in list_names(acme, "lisbon")
+    assert "hidden-lisbon" not in list_names(acme, "lisbon", restricted=False)
 
 
 def test_name_search_looks_at_the_newest_names_only(
@@ -75,7 +79,7 @@ def test_name_search_looks_at_the_newest_names_only(
     Thread.objects.filter(name="refund-lisbon").update(
         listed_at=timezone.now() + timedelta(seconds=9)
     )
-    assert named(acme, "lisbon") == ["refund-lisbon", "a.LISBON"]
+    assert list_names(acme, "lisbon") == ["refund-lisbon", "a.LISBON"]
 
 
 def test_page_and_key_search_is_limited_to_the_thread(agent: Agent) -> None:

@@ -62,7 +62,7 @@ async def test_reader_keeps_its_connection(
 async def test_connection_that_the_server_closed_is_made_anew(
     transactional_db: None, started: None
 ) -> None:
-    await asyncio.to_thread(_made)
+    await asyncio.to_thread(_make_project)
     for _ in range(settings.READERS * 2):
         await read(_close_connection)
         assert await read(Project.objects.count) == 1
@@ -88,7 +88,7 @@ def _name() -> str:
     return threading.current_thread().name
 
 
-def _made() -> None:
+def _make_project() -> None:
     factories.make_project()
     connections.close_all()
 

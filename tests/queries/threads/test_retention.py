@@ -46,11 +46,11 @@ def fork(agent: Agent, name: str, parent: str, days: float, **limits: Any) -> Th
     return factories.get_thread(agent, name)
 
 
-def due(project: Project, at: datetime = NOW) -> set[str]:
+def list_due(project: Project, at: datetime = NOW) -> set[str]:
     return {row.name for row in retention.filter_due(project, at=at)}
 
 
-def counts(project: Project) -> list[int]:
+def list_counts(project: Project) -> list[int]:
     return [each.count for each in retention.list_horizons(project, now=NOW)]
 
 
@@ -77,7 +77,7 @@ def family(agent: Agent, acme: Project) -> None:
 
 def test_retention_is_never_due_without_a_policy(agent: Agent, acme: Project) -> None:
     idle(agent, "t-1", 5_000)
-    assert counts(acme) == [0, 0, 0]
+    assert list_counts(acme) == [0, 0, 0]
     assert retention.count_soon(acme, now=NOW) == 0
     assert retention.get_due_at(factories.get_thread(agent)) is None
 
@@ -114,12 +114,12 @@ def test_worker_retires_what_the_preview_shows(
     """Both agree now and on each of the days to come, whatever was retired before."""
     seen = {row.name: _due_at(agent, row.name) for row in Thread.objects.all()}
     (now, *_) = retention.list_horizons(acme, now=NOW)
-    assert {line.name for line in now.first} == due(acme)
+    assert {line.name for line in now.first} == list_due(acme)
     retired: set[str] = set()
     for day in range(40):
         at = NOW + day * DAY
         wanted = {name for name, when in seen.items() if when and when <= at}
-        assert due(acme, at) == wanted - retired
+        assert list_due(acme, at) == wanted - retired
         assert worker.retire(at) == len(wanted - retired)
         rows = Thread.objects.filter(status="retired")
         assert {row.name for row in rows} == wanted
@@ -133,15 +133,15 @@ def test_retention_day_is_exact_to_the_microsecond(agent: Agent, acme: Project) 
     assert active is not None
     own = idle(agent, "t-2", 30, retention_idle_days=30).last_active_at
     assert own == active
-    assert due(acme, active + 30 * DAY - timedelta(microseconds=1)) == set()
-    assert due(acme, active + 30 * DAY) == {"t-1", "t-2"}
+    assert list_due(acme, active + 30 * DAY - timedelta(microseconds=1)) == set()
+    assert list_due(acme, active + 30 * DAY) == {"t-1", "t-2"}
 
 
 def test_policy_is_previewed_without_being_saved(family: None, acme: Project) -> None:
     acme.retention_idle_days = 2
-    assert counts(acme) == [8, 8, 8]
+    assert list_counts(acme) == [8, 8, 8]
     acme.retention_idle_days = None
-    assert counts(acme) == [2, 2, 2]
+    assert list_counts(acme) == [2, 2, 2]
     acme.refresh_from_db()
     assert acme.retention_idle_days == 30
 
@@ -152,11 +152,11 @@ def test_retention_is_never_due_for_an_erasing_subject(
     closed = factories.get_thread(agent, "over")
     with time_machine.travel(NOW - 31 * DAY, tick=False):
         operator_threads.close(closed, actor="worker:x", reason="archived")
-    assert "over" in due(acme)
+    assert "over" in list_due(acme)
     Subject.objects.update(state=Subject.State.RESTRICTED)
-    assert counts(acme) == [3, 4, 8]
+    assert list_counts(acme) == [3, 4, 8]
     Subject.objects.update(state=Subject.State.ERASING)
-    assert counts(acme) == [0, 0, 0]
+    assert list_counts(acme) == [0, 0, 0]
     Subject.objects.update(state=Subject.State.ACTIVE)
 
 
@@ -164,9 +164,9 @@ def test_retention_counts_one_project_only(
     family: None, stranger: Agent, zeta: Project
 ) -> None:
     idle(stranger, "theirs", 400)
-    assert due(zeta) == set()
+    assert list_due(zeta) == set()
     projects.set_retention(zeta, idle_days=1)
-    assert due(zeta) == {"theirs"}
+    assert list_due(zeta) == {"theirs"}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_retention_forecast_costs_one_query(
     thread = Thread.objects.select_related("project").first()
     assert thread is not None
     with django_assert_num_queries(1):
-        assert counts(acme)[0] == size
+        assert list_counts(acme)[0] == size
     with django_assert_num_queries(1):
         assert retention.count_soon(acme, now=NOW) == size
     with django_assert_num_queries(1):

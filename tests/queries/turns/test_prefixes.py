@@ -17,7 +17,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
 from tests.cast import factories
-from tests.inspector.paged import do, make_paged, message, new_page
+from tests.inspector.paged import build_message, do, make_paged, new_page
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,7 @@ def request(thread: Thread, turn: int) -> bytes:
     return contexts.require_request(contexts.reassemble_request(thread, found))
 
 
-def context(thread: Thread, turn: int) -> list[tuple[int, ...]]:
+def list_context(thread: Thread, turn: int) -> list[tuple[int, ...]]:
     record = contexts.get_recorded_turn(thread, turn).record
     for section in record.sections:
         if section.name == "history":
@@ -43,7 +43,7 @@ def context(thread: Thread, turn: int) -> list[tuple[int, ...]]:
 
 
 def go_on(agent: Agent, text: str = "And now?") -> Thread:
-    new = NewTurn(slots=[message("user", text)])
+    new = NewTurn(slots=[build_message("user", text)])
     factories.run(turns.begin_turn(agent=agent, thread="paged", new=new))
     return factories.get_thread(agent, "paged")
 
@@ -69,7 +69,7 @@ def test_order_breaks_only_by_four_causes(paged: Thread) -> None:
     """Texts that stay keep their places; each other change has its event."""
     causes = set()
     for turn in range(2, paged.turn_count + 1):
-        old, new = context(paged, turn - 1), context(paged, turn)
+        old, new = list_context(paged, turn - 1), list_context(paged, turn)
         stayed = [ref for ref in old if ref in new]
         assert stayed == [ref for ref in new if ref in old]
         lens = prefixes.get_lens(paged, turn)
@@ -123,7 +123,7 @@ def test_new_page_extends_the_prefix(agent: Agent, paged: Thread) -> None:
     thread = go_on(agent)
     lens = prefixes.get_lens(thread, thread.turn_count)
     assert lens.cause in ("exchange", "entered")
-    assert lens.place == len(context(thread, first.turn_count))
+    assert lens.place == len(list_context(thread, first.turn_count))
     do(agent, "paged", EvictPage(page_id="slot-0"))
 
 

@@ -18,7 +18,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
 from tests.cast import factories
-from tests.inspector.paged import ROUNDS, do, make_paged, message
+from tests.inspector.paged import ROUNDS, build_message, do, make_paged
 from tests.services.acts import fork
 
 pytestmark = pytest.mark.django_db
@@ -135,7 +135,7 @@ def test_fault_and_an_eviction_say_whose_they_were(paged: Thread) -> None:
 
 def test_fork_is_told_from_its_parents_turns_on(agent: Agent, paged: Thread) -> None:
     fork(agent, "paged", "child", budget_tokens=2_400, reserved_tokens=800)
-    question = message("user", "And in this history?")
+    question = build_message("user", "And in this history?")
     factories.run(
         turns.begin_turn(agent=agent, thread="child", new=NewTurn(slots=[question]))
     )

@@ -12,7 +12,7 @@ from memoryhub.queries.verify import memory_checks
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
 from tests.oracles import memory_acts
-from tests.oracles.memory_acts import DAY, MINUTE, NOON, at
+from tests.oracles.memory_acts import DAY, MINUTE, NOON, travel_to
 
 pytestmark = pytest.mark.django_db
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 def test_memory_checks_count_the_keys_of_the_project(
     acme: Project, agent: Agent
 ) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         memory_acts.set_key(agent, "brief", ttl=MINUTE)
         memory_acts.set_key(agent, "soon", "x" * 140, ttl=30 * MINUTE)
         memory_acts.set_key(agent, "later", "x" * 20, ttl=DAY)
@@ -72,7 +72,7 @@ def test_memory_checks_cost_six_queries(
 
 
 def test_thread_full_of_expired_keys_is_not_full(agent: Agent) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         factories.make_thread(agent, max_keys=2)
         memory_acts.set_key(agent, "a", ttl=MINUTE)
         memory_acts.set_key(agent, "b", ttl=MINUTE)

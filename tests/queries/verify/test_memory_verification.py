@@ -24,7 +24,6 @@ from tests.oracles.memory_acts import (
     DAY,
     MINUTE,
     NOON,
-    at,
     clear,
     delete_key,
     dues,
@@ -33,6 +32,7 @@ from tests.oracles.memory_acts import (
     retime,
     set_key,
     take,
+    travel_to,
 )
 from tests.oracles.page_acts import act
 from tests.services.acts import fork
@@ -61,7 +61,7 @@ OTHER: dict[str, Any] = {
 }
 
 
-def columns(model: type[Model]) -> list[str]:
+def list_columns(model: type[Model]) -> list[str]:
     fields = model._meta.concrete_fields
     return [each.attname for each in fields if each.attname != "thread_id"]
 
@@ -69,7 +69,7 @@ def columns(model: type[Model]) -> list[str]:
 @pytest.fixture
 def thread(agent: Agent, zeta: Project) -> Thread:
     """A fork with keys of its own and inherited ones, and values of both kinds."""
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "old", ttl=DAY)
         set_key(agent, "ever")
         take(agent, "before")
@@ -91,7 +91,7 @@ def mend(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("key", ["old", "ever", "own", "kept"])
-@pytest.mark.parametrize("column", columns(Key))
+@pytest.mark.parametrize("column", list_columns(Key))
 def test_each_column_of_a_key_is_compared(
     agent: Agent, zeta: Project, thread: Thread, column: str, key: str
 ) -> None:
@@ -105,11 +105,11 @@ def test_each_column_of_a_key_is_compared(
 
 
 @pytest.mark.parametrize("name", ["before", "own"])
-@pytest.mark.parametrize("column", columns(Checkpoint))
+@pytest.mark.parametrize("column", list_columns(Checkpoint))
 def test_each_column_of_a_checkpoint_is_compared(
     agent: Agent, thread: Thread, column: str, name: str
 ) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         take(agent, "own", "child")
     rows = Checkpoint.objects.filter(thread=thread, name=name)
     assert rows.update(**{column: OTHER[column]}) == 1
@@ -119,7 +119,7 @@ def test_each_column_of_a_checkpoint_is_compared(
 
 
 @pytest.mark.parametrize("seq", [2, 4])
-@pytest.mark.parametrize("column", columns(DueValue))
+@pytest.mark.parametrize("column", list_columns(DueValue))
 def test_each_column_of_a_due_value_is_compared(
     agent: Agent, zeta: Project, thread: Thread, column: str, seq: int
 ) -> None:
@@ -168,7 +168,7 @@ def test_verification_ignores_rows_written_after_its_head(
 ) -> None:
     """Rows of keys have no history; writers may go on during the verification."""
     seen = get_thread(agent, "child")
-    with at(NOON):
+    with travel_to(NOON):
         set_key(agent, "more", ttl=DAY, thread="child")
         clear(agent, "child")
     assert verify(seen) is None
@@ -180,12 +180,12 @@ def everything(thread: Thread) -> tuple[list[dict[str, Any]], dict[int, datetime
 
 
 def test_rebuild_makes_the_same_memory_rows(agent: Agent, thread: Thread) -> None:
-    with at(NOON):
+    with travel_to(NOON):
         retime(agent, "own", DAY, "child")
         restore(agent, "before", thread="child")
         set_key(agent, "last", ttl=MINUTE, thread="child")
         act(agent, CloseThread(), "child")
-    with at(NOON + 9 * DAY):
+    with travel_to(NOON + 9 * DAY):
         expiry.expire(NOON + 9 * DAY)
         expiry.erase(NOON + 9 * DAY)
     for name in ("t-1", "child"):
@@ -208,14 +208,14 @@ def test_rebuild_of_what_was_retired_makes_no_rows(
 
 def test_rebuild_of_many_events_goes_in_steps(agent: Agent) -> None:
     """A later step deletes rows that an earlier step has written."""
-    with at(NOON):
+    with travel_to(NOON):
         for n in range(4):
             set_key(agent, f"k{n}", ttl=DAY)
         for n in range(1_010):
             set_key(agent, "busy", ttl=MINUTE if n % 2 else 2 * DAY)
         retime(agent, "k0", 3 * DAY)
         delete_key(agent, "k1")
-    with at(NOON + 9 * DAY):
+    with travel_to(NOON + 9 * DAY):
         expiry.erase(NOON + 9 * DAY)
         set_key(agent, "k2", ttl=DAY)
     thread = get_thread(agent)
@@ -232,7 +232,7 @@ def test_rebuild_of_many_events_goes_in_steps(agent: Agent) -> None:
 def swept(agent: Agent, thread: Thread) -> Event:
     """Erase the value of `own` and return the event that did it."""
     now = NOON + DAY + 2 * MINUTE
-    with at(now):
+    with travel_to(now):
         assert expiry.erase(now) == 1
     assert look(agent) is None
     return Event.objects.get(thread=thread, type="values.erased")
@@ -265,7 +265,7 @@ def test_verification_finds_a_value_that_outlived_its_erasure(
     own = Event.objects.get(thread=thread, seq=2)
     kept = {"payload": own.payload, "payload_digest": own.payload_digest}
     now = NOON + DAY + 2 * MINUTE
-    with at(now):
+    with travel_to(now):
         expiry.erase(now)
     drop_guard()
     Event.objects.filter(thread=thread, seq=2).update(**kept, erased_by=None)

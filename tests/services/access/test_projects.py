@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 NO_SCOPE, NO_LIMITS = ScopeLabels(), ThreadConfig()
 
 
-def names(project: Project) -> list[str]:
+def list_names(project: Project) -> list[str]:
     rows = Thread.objects.filter(project=project).order_by("name")
     return [row.name for row in rows]
 
@@ -125,13 +125,13 @@ def test_lower_thread_limit_removes_nothing_and_higher_makes_room() -> None:
     for name in ("a", "b", "c"):
         append(agent, name, "x")
     projects.configure(project, max_threads=2)
-    assert names(project) == ["a", "b", "c"]
+    assert list_names(project) == ["a", "b", "c"]
     append(agent, "a", "there is room in what exists")
     with pytest.raises(ProjectFullError):
         append(agent, "d", "x")
     projects.configure(project, max_threads=4)
     append(agent, "d", "x")
-    assert names(project) == ["a", "b", "c", "d"]
+    assert list_names(project) == ["a", "b", "c", "d"]
 
 
 def test_write_makes_no_thread_where_the_project_forbids_it() -> None:

@@ -42,7 +42,15 @@ from tests.cast.factories import (
     make_thread,
     run,
 )
-from tests.cast.forgetting import confirm, finish, forget, kept, make_person, of, plan
+from tests.cast.forgetting import (
+    confirm,
+    finish,
+    forget,
+    get_subject,
+    list_records,
+    make_person,
+    plan,
+)
 from tests.services.acts import fork
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -88,7 +96,7 @@ def test_write_between_confirmation_and_fence_is_erased(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
     """Write an append, a fork of the append, and a page derived in the fork."""
-    twin = kept(bob)
+    twin = list_records(bob)
     row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
     make_page(agent, "late", thread="ann-1", text=FIRST)
     fork(agent, "ann-1", "ann-fork")
@@ -102,7 +110,7 @@ def test_write_between_confirmation_and_fence_is_erased(
     assert get_erased_count(row, "events") == before - count_sealed(ann)
     assert Tombstone.objects.filter(subject=ann, kind="value").count() >= 2
     assert_sound(ann)
-    assert kept(bob) == twin
+    assert list_records(bob) == twin
 
 
 def test_fork_made_before_the_fence_is_in_the_receipt(
@@ -148,7 +156,7 @@ def test_agents_are_refused_between_count_and_fence(
     assert (row.state, tried) == (State.COMPLETE, ["ann-2", "ann-fork"])
     assert get_erased_count(row, "events") == before - count_sealed(ann)
     append(agent, "ann-2", "Afterwards they write again.")
-    assert of(agent, "ann").state == "active"
+    assert get_subject(agent, "ann").state == "active"
 
 
 def test_erasure_killed_between_two_orders_goes_on(
@@ -169,11 +177,11 @@ def test_erasure_killed_between_two_orders_goes_on(
     monkeypatch.setattr(erasure_steps, "_order_records", dying)
     with pytest.raises(KeyboardInterrupt):
         erasures.advance_erasure(row)
-    assert of(agent, "ann").state == "restricted"
+    assert get_subject(agent, "ann").state == "restricted"
     row = finish(row)
     assert row.state == State.COMPLETE
     assert get_erased_count(row, "events") == before - count_sealed(ann)
-    assert of(agent, "ann").state == "active"
+    assert get_subject(agent, "ann").state == "active"
 
 
 def test_export_under_way_is_cut_off_by_an_erasure(
@@ -190,9 +198,9 @@ def test_export_under_way_is_cut_off_by_an_erasure(
     with pytest.raises(SubjectErasedError):
         list(under_way[ann.id])
     data = begun[bob.id] + b"".join(under_way[bob.id])
-    assert bundled.opened(data).testzip() is None
+    assert bundled.open_bundle(data).testzip() is None
     assert FIRST.encode() not in b"".join(
-        [*map(bundled.opened(bundled.export(ann)).read, ["events.jsonl"])]
+        [*map(bundled.open_bundle(bundled.export(ann)).read, ["events.jsonl"])]
     )
 
 
@@ -206,7 +214,7 @@ def test_import_under_way_brings_nothing_back(
     """
     make_page(agent, "health", thread="ann-1", text=FIRST)
     data = bundled.export(ann)
-    cut = bundled.manifest(bundled.opened(data))["cut"]
+    cut = bundled.manifest(bundled.open_bundle(data))["cut"]
     checked, seen = sum(each["head_seq"] for each in cut), []
     for name in ("ann", "bob"):
         make_thread(stranger, f"{name}-z", user_id=name)
@@ -218,7 +226,7 @@ def test_import_under_way_brings_nothing_back(
         # The whole bundle is checked, and nothing of it is written yet.
         if len(seen) == checked + 1:
             seq = seq_of(thread.name, "health")
-            forget(of(stranger, whose), "record", thread=thread, seq=seq)
+            forget(get_subject(stranger, whose), "record", thread=thread, seq=seq)
 
     came = Thread.objects.filter(project=zeta, name="ann-1")
     if whose == "ann":

@@ -54,14 +54,14 @@ def bob(agent: Agent) -> Thread:
     return thread
 
 
-def places(row: Erasure) -> dict[str, int]:
+def count_places(row: Erasure) -> dict[str, int]:
     return {each.place: each.erase for each in ErasureLine.from_row(row).places}
 
 
 def test_plan_counts_each_place_and_changes_nothing(ann: Subject) -> None:
     before = list(Event.objects.order_by("thread", "seq").values_list("chain"))
     row = plan(ann)
-    counts = places(row)
+    counts = count_places(row)
     threads = Thread.objects.filter(subject=ann)
     sealed = Event.objects.filter(thread__in=threads, payload__isnull=False)
     assert counts["events"] == sealed.count() > 4
@@ -83,9 +83,9 @@ def test_plan_counts_each_place_and_changes_nothing(ann: Subject) -> None:
 
 def test_thread_scope_plans_that_thread_alone(agent: Agent, ann: Subject) -> None:
     row = plan(ann, "thread", thread=get_thread(agent, "ann-1"))
-    assert places(row)["threads"] == 1
-    assert "subject_keys" not in places(row)
-    assert places(row)["slots"] == 2
+    assert count_places(row)["threads"] == 1
+    assert "subject_keys" not in count_places(row)
+    assert count_places(row)["slots"] == 2
 
 
 def test_plan_that_matches_nothing_counts_zero(ann: Subject) -> None:

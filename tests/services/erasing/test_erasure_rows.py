@@ -24,8 +24,8 @@ SECOND = "She would rather not be called before nine in the morning."
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     """Make a subject with every kind of record, beside a twin with the same."""
-    bundled.live(agent, "ann", prefix="ann-")
-    bundled.live(agent, "bob", prefix="bob-")
+    bundled.live_in_threads(agent, "ann", prefix="ann-")
+    bundled.live_in_threads(agent, "bob", prefix="bob-")
     return subjects.find_or_create(agent.project, "ann")
 
 

@@ -25,7 +25,14 @@ from memoryhub.services.threads import episodes
 from memoryhub.services.threads.episodes import NewEpisode
 from memoryhub.vault.proof import ledger
 from tests.cast.factories import append, get_thread, make_page, run
-from tests.cast.forgetting import confirm, finish, kept, make_person, of, plan
+from tests.cast.forgetting import (
+    confirm,
+    finish,
+    get_subject,
+    list_records,
+    make_person,
+    plan,
+)
 from tests.services.acts import fork
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -52,7 +59,7 @@ def list_sealed_seqs(name: str) -> list[int]:
 def test_thread_erasure_leaves_other_threads_alone(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
-    before = kept(bob), list_sealed_seqs("ann-2")
+    before = list_records(bob), list_sealed_seqs("ann-2")
     thread = get_thread(agent, "ann-1")
     row = finish(confirm(plan(ann, "thread", thread=thread)))
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
@@ -65,7 +72,7 @@ def test_thread_erasure_leaves_other_threads_alone(
     with pytest.raises(ThreadErasedError):
         append(agent, "ann-1", "Under the same name?")
     append(agent, "ann-2", "In another thread of hers.")
-    assert kept(bob) == before[0]
+    assert list_records(bob) == before[0]
     assert list_sealed_seqs("ann-2")[: len(before[1])] == before[1]
     line = ErasureLine.from_row(row)
     for place in line.places:
@@ -116,7 +123,7 @@ def test_erased_tools_may_be_set_again(agent: Agent, ann: Subject) -> None:
 def test_erased_record_keeps_its_place(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
-    before, sealed = kept(bob), list_sealed_seqs("ann-1")
+    before, sealed = list_records(bob), list_sealed_seqs("ann-1")
     thread = get_thread(agent, "ann-1")
     row = plan(ann, "record", thread=thread, seq=sealed[0])
     assert {p.place: p.erase for p in ErasureLine.from_row(row).places}["events"] == 1
@@ -124,7 +131,7 @@ def test_erased_record_keeps_its_place(
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     assert list_sealed_seqs("ann-1") == sealed[1:]
     append(agent, "ann-1", "The thread lives on.")
-    assert kept(bob) == before
+    assert list_records(bob) == before
     line = ErasureLine.from_row(row)
     for place in line.places:
         assert place.erased == place.fenced == place.erase, place
@@ -133,7 +140,7 @@ def test_erased_record_keeps_its_place(
 def test_scope_before_erases_older_records_alone(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
-    before, old = kept(bob), list_sealed_seqs("ann-1")
+    before, old = list_records(bob), list_sealed_seqs("ann-1")
     with time_machine.travel(timezone.now() + timedelta(days=2), tick=False):
         append(agent, "ann-1", "Two days later.")
         moment = timezone.now() - timedelta(days=1)
@@ -141,14 +148,14 @@ def test_scope_before_erases_older_records_alone(
         assert ErasureLine.from_row(row).threads == 2
         row = finish(confirm(row))
         # A second plan finds nothing left.
-        again = plan(of(agent, "ann"), "before", before=moment)
+        again = plan(get_subject(agent, "ann"), "before", before=moment)
         assert ErasureLine.from_row(again).count == 0
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     left = list_sealed_seqs("ann-1")
     assert len(left) == 1
     assert left[0] > old[-1]
     assert list_sealed_seqs("ann-2") == []
-    assert kept(bob) == before
+    assert list_records(bob) == before
 
 
 def remember(agent: Agent, subject: Subject, thread: str, at: datetime) -> list[int]:
@@ -236,7 +243,7 @@ def test_fork_keeps_no_content_of_its_erased_parent(agent: Agent, ann: Subject) 
     append(agent, "ann-fork", "It lives.")
     # The parent's remaining rows go with its last fork.
     last = get_thread(agent, "ann-fork")
-    row = finish(confirm(plan(of(agent, "ann"), "thread", thread=last)))
+    row = finish(confirm(plan(get_subject(agent, "ann"), "thread", thread=last)))
     assert row.state == State.COMPLETE
     assert not any(erasure_counts.count_thread(parent.id).values())
 
@@ -246,7 +253,7 @@ def test_fork_of_an_erased_fork_reads_through_both(agent: Agent, ann: Subject) -
     append(agent, "ann-fork", "This goes with the fork.")
     fork(agent, "ann-fork", "ann-twig")
     for name in ("ann-fork", "ann-1"):
-        row = plan(of(agent, "ann"), "thread", thread=get_thread(agent, name))
+        row = plan(get_subject(agent, "ann"), "thread", thread=get_thread(agent, name))
         line = ErasureLine.from_row(row)
         assert (line.forks, "names_in_forks" in line.residue) == (1, True)
         row = finish(confirm(row))

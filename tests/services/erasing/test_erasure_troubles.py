@@ -328,7 +328,7 @@ def test_stale_count_of_rows_left_takes_no_receipt_back(
     begun, ended, here = Signal(), Signal(), get_ident()
     count: Callable[[Erasure], dict[str, int]] = erasure_targets.count_left
 
-    def counted(row: Erasure) -> dict[str, int]:
+    def count_once_more(row: Erasure) -> dict[str, int]:
         if get_ident() == here:
             return count(row)
         begun.set()
@@ -336,7 +336,7 @@ def test_stale_count_of_rows_left_takes_no_receipt_back(
         return {**count(row), "events": 1}
 
     row = forget(ann, until=State.SCRUBBED)
-    monkeypatch.setattr(erasure_targets, "count_left", counted)
+    monkeypatch.setattr(erasure_targets, "count_left", count_once_more)
     slower = _elsewhere(pool, lambda: erasures.advance_erasure(row))
     assert begun.wait(timeout=60)
     row = finish(row)

@@ -35,7 +35,15 @@ from memoryhub.services.people import subjects
 from memoryhub.vault.proof import ledger
 from tests.cast import readers
 from tests.cast.factories import append, get_thread, make_agent
-from tests.cast.forgetting import TEXT, confirm, finish, kept, make_person, of, plan
+from tests.cast.forgetting import (
+    TEXT,
+    confirm,
+    finish,
+    get_subject,
+    list_records,
+    make_person,
+    plan,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,7 +64,7 @@ def bob(agent: Agent) -> Subject:
 def test_subject_is_erased_and_gets_a_receipt(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
-    before = kept(bob)
+    before = list_records(bob)
     row = confirm(plan(ann))
     assert row.state == State.FENCED
     with pytest.raises(SubjectErasedError):
@@ -72,7 +80,7 @@ def test_subject_is_erased_and_gets_a_receipt(
     assert Tombstone.objects.filter(subject=ann, kind="subject").count() == 1
     with pytest.raises(SubjectErasedError):
         subjects.find_or_create(agent.project, "ann")
-    assert kept(bob) == before
+    assert list_records(bob) == before
     append(agent, "bob-1", "I am still here.")
 
 
@@ -109,7 +117,7 @@ def test_each_erasure_state_is_entered_in_turn_and_audited(ann: Subject) -> None
 
 
 def test_every_erasure_step_may_be_taken_twice(ann: Subject, bob: Subject) -> None:
-    before = kept(bob)
+    before = list_records(bob)
     row = confirm(plan(ann))
     while row.state != State.COMPLETE:
         seen = row.state
@@ -119,7 +127,7 @@ def test_every_erasure_step_may_be_taken_twice(ann: Subject, bob: Subject) -> No
         row = erasures.advance_erasure(row)
         assert row.state != seen
     assert Receipt.objects.filter(erasure=row).count() == 1
-    assert kept(bob) == before
+    assert list_records(bob) == before
 
 
 def test_confirming_twice_is_one_erasure(ann: Subject) -> None:
@@ -188,7 +196,7 @@ def test_plan_is_cancelled_but_not_a_fenced_erasure(agent: Agent, ann: Subject) 
     append(agent, "ann-1", "Agents are let in again.")
     with pytest.raises(PlanExpiredError):
         confirm(row)
-    begun = confirm(plan(of(agent, "ann")))
+    begun = confirm(plan(get_subject(agent, "ann")))
     with pytest.raises(AlreadyFencedError):
         erasures.cancel(begun, actor="command")
 
@@ -258,7 +266,7 @@ def test_held_subject_is_restricted_and_not_erased(agent: Agent, ann: Subject) -
         ("subject.restricted", "command"),
         ("subject.unrestricted", "worker"),
     ]
-    assert confirm(plan(of(agent, "ann"))).state == State.FENCED
+    assert confirm(plan(get_subject(agent, "ann"))).state == State.FENCED
 
 
 def test_api_key_confirms_a_limited_number_of_erasures_a_day(
@@ -267,14 +275,14 @@ def test_api_key_confirms_a_limited_number_of_erasures_a_day(
     monkeypatch.setattr(erasures, "A_DAY", 1)
     forgetter = make_agent(acme, scopes=("subject:forget",))
     confirm(plan(ann), forgetter.actor)
-    row = plan(of(agent, "bob"))
+    row = plan(get_subject(agent, "bob"))
     with pytest.raises(ForgetBudgetError):
         confirm(row, forgetter.actor)
     with time_machine.travel(timezone.now() + timedelta(days=1)):
         fresh = Erasure.objects.get(id=row.id)
         with pytest.raises(PlanExpiredError):
             confirm(fresh, forgetter.actor)
-    again = plan(of(agent, "bob"))
+    again = plan(get_subject(agent, "bob"))
     # The limit is for keys, not for operators.
     assert confirm(again, "operator:1").state == State.FENCED
 
@@ -311,12 +319,12 @@ def test_open_reader_delays_the_receipt(
 ) -> None:
     """Erase rows and key at once; only the receipt waits for the reader."""
     monkeypatch.setattr(erasure_steps, "SCRUB_SECONDS", 0.0)
-    row, before = plan(ann), kept(bob)
-    with readers.held():
+    row, before = plan(ann), list_records(bob)
+    with readers.hold_snapshot():
         row = finish(confirm(row))
         assert (row.state, row.waiting_on) == (State.CACHES_PURGED, "reader")
         assert not SubjectKey.objects.using("keys").filter(subject=ann.id).exists()
         assert not any(erasure_counts.count_subject(ann.id).values())
         assert not Receipt.objects.exists()
     assert finish(row).state == State.COMPLETE
-    assert kept(bob) == before
+    assert list_records(bob) == before

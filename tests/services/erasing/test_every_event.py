@@ -34,7 +34,7 @@ def of_subject(ann: Subject) -> Iterator[Mapping[str, Any]]:
 
 def of_threads(ann: Subject) -> Iterator[Mapping[str, Any]]:
     """Yield each thread, home and fork included; parents of forks come first."""
-    for row in _live(ann):
+    for row in _list_live(ann):
         yield {"scope": "thread", "thread": row}
 
 
@@ -46,7 +46,7 @@ def of_retired(ann: Subject) -> Iterator[Mapping[str, Any]]:
 def of_records(ann: Subject) -> Iterator[Mapping[str, Any]]:
     """Yield one record of each sealed type."""
     for kind in sorted(name for name, event in TYPES.items() if event.sealed):
-        sealed = Event.objects.filter(thread__in=_live(ann), payload__isnull=False)
+        sealed = Event.objects.filter(thread__in=_list_live(ann), payload__isnull=False)
         row = sealed.filter(type=kind).select_related("thread").order_by("seq").first()
         if row is not None:
             yield {"scope": "record", "thread": row.thread, "seq": row.seq}
@@ -85,7 +85,7 @@ def test_erasure_completes_with_every_type_of_event(agent: Agent, scope: str) ->
         assert Receipt.objects.filter(erasure=row, n=0).exists()
     for thread in Thread.objects.filter(subject=ann).select_related("subject"):
         assert verify(thread) is None, thread.name
-    sound(*_live(ann))
+    sound(*_list_live(ann))
     if scope != "record":
         events = Event.objects.filter(thread__subject=ann)
         assert not events.filter(payload__isnull=False).exists()
@@ -93,7 +93,7 @@ def test_erasure_completes_with_every_type_of_event(agent: Agent, scope: str) ->
         assert not [*places_with(WHO)]
 
 
-def _live(subject: Subject) -> list[Thread]:
+def _list_live(subject: Subject) -> list[Thread]:
     rows = Thread.objects.filter(subject=subject).order_by("id")
     return [*rows.exclude(status=Thread.Status.ERASED).select_related("subject")]
 

@@ -17,7 +17,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
 from tests.api.client import Client, run
 from tests.cast import factories
-from tests.cast.forgetting import forget, of
+from tests.cast.forgetting import forget, get_subject
 from tests.oracles import memory_acts
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -91,21 +91,21 @@ def make(agent: Agent, user_id: str, *, answer: bool) -> Subject:
     for method, at, asking in turns:
         made = run(client.send(method, f"/threads/{name}{at}", asking))
         assert made.status < 300, (at, made.body)
-    return of(agent, user_id)
+    return get_subject(agent, user_id)
 
 
 def bodies(subject: Subject) -> list[Any]:
     """List numbers and truth values in a subject's event bodies, except tokens."""
     rows = Event.objects.filter(thread__subject=subject).order_by("thread", "seq")
-    return [(row.type, figures(json.loads(row.body))) for row in rows]
+    return [(row.type, keep_figures(json.loads(row.body))) for row in rows]
 
 
-def figures(plain: Any) -> Any:
+def keep_figures(plain: Any) -> Any:
     if isinstance(plain, dict):
         kept = ((name, each) for name, each in plain.items() if name not in TOKENS)
-        return {name: figures(each) for name, each in kept}
+        return {name: keep_figures(each) for name, each in kept}
     if isinstance(plain, list):
-        return [figures(each) for each in plain]
+        return [keep_figures(each) for each in plain]
     return plain if isinstance(plain, int) else None
 
 

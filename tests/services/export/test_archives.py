@@ -39,12 +39,12 @@ def get_refusal_word(path: Path) -> str:
     return str(refusal.value.detail["what"])
 
 
-def plain(archive: ZipFile) -> None:
+def write_plain(archive: ZipFile) -> None:
     archive.writestr("a.txt", b"one\ntwo\nthree")
 
 
 def test_sound_archive_is_read(tmp_path: Path) -> None:
-    with archives.open_archive(make_zip(tmp_path / "a.zip", plain)) as archive:
+    with archives.open_archive(make_zip(tmp_path / "a.zip", write_plain)) as archive:
         assert archive.sizes == {"a.txt": 13}
         assert archive.read("a.txt", most=13) == b"one\ntwo\nthree"
         assert [*archive.iter_lines("a.txt")] == [b"one\n", b"two\n", b"three"]
@@ -76,7 +76,7 @@ def test_file_that_is_no_zip_is_unknown(tmp_path: Path, data: bytes) -> None:
 
 
 def test_truncated_archive_is_damaged(tmp_path: Path) -> None:
-    data = make_zip(tmp_path / "a.zip", plain).read_bytes()
+    data = make_zip(tmp_path / "a.zip", write_plain).read_bytes()
     cut = tmp_path / "cut.zip"
     for size in range(4, len(data)):
         cut.write_bytes(data[:size])
@@ -84,7 +84,7 @@ def test_truncated_archive_is_damaged(tmp_path: Path) -> None:
 
 
 def test_archive_with_a_flipped_bit_is_damaged(tmp_path: Path) -> None:
-    data = make_zip(tmp_path / "a.zip", plain).read_bytes()
+    data = make_zip(tmp_path / "a.zip", write_plain).read_bytes()
     path = tmp_path / "flipped.zip"
     at = data.index(b"a.txt") + 6
     path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
@@ -92,7 +92,7 @@ def test_archive_with_a_flipped_bit_is_damaged(tmp_path: Path) -> None:
 
 
 def encrypted(archive: ZipFile) -> None:
-    plain(archive)
+    write_plain(archive)
     archive.infolist()[0].flag_bits |= 1
 
 
@@ -112,7 +112,7 @@ def folder(archive: ZipFile) -> None:
     archive.writestr(ZipInfo("a/"), "")
 
 
-def named(name: str) -> Fill:
+def build_fill(name: str) -> Fill:
     def fill(archive: ZipFile) -> None:
         archive.writestr(ZipInfo(name), "a")
 
@@ -141,7 +141,7 @@ def bomb(archive: ZipFile) -> None:
 
 
 def huge(archive: ZipFile) -> None:
-    plain(archive)
+    write_plain(archive)
     info = archive.infolist()[0]
     info.file_size = MOST_BYTES + 1
     info.compress_size = MOST_BYTES // 50
@@ -154,11 +154,11 @@ def huge(archive: ZipFile) -> None:
         (symlink, "not_a_file"),
         (device, "not_a_file"),
         (folder, "not_a_file"),
-        (named("/etc/passwd"), "path"),
-        (named("../a"), "path"),
-        (named("a/../../b"), "path"),
-        (named("a\\..\\b"), "path"),
-        (named("C:/a"), "path"),
+        (build_fill("/etc/passwd"), "path"),
+        (build_fill("../a"), "path"),
+        (build_fill("a/../../b"), "path"),
+        (build_fill("a\\..\\b"), "path"),
+        (build_fill("C:/a"), "path"),
         (twice, "duplicate_path"),
         (squeezed, "unsupported"),
         (many, "entries"),
@@ -176,7 +176,7 @@ def test_unsafe_archive_is_refused(tmp_path: Path, fill: Fill, word: str) -> Non
 
 
 def test_directory_with_too_many_entries_is_not_read(tmp_path: Path) -> None:
-    data = bytearray(make_zip(tmp_path / "a.zip", plain).read_bytes())
+    data = bytearray(make_zip(tmp_path / "a.zip", write_plain).read_bytes())
     at = data.rindex(b"PK\5\6")
     struct.pack_into("<H", data, at + 10, MOST_ENTRIES + 1)
     path = tmp_path / "b.zip"

@@ -18,7 +18,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import signing
 from tests.cast import bundled, factories
-from tests.promises.tampering.manipulations import listed, stranger
+from tests.promises.tampering.manipulations import add_key, stranger
 
 pytestmark = pytest.mark.django_db
 Edit = Callable[[Any], None]
@@ -34,7 +34,7 @@ def data(kept: list[bytes], request: pytest.FixtureRequest) -> bytes:
     """Return ann's bundle, made once, from a project that is gone since."""
     if not kept:
         agent = request.getfixturevalue("agent")
-        bundled.live(agent)
+        bundled.live_in_threads(agent)
         kept.append(bundled.export(subjects.find_or_create(agent.project, "ann")))
     return kept[0]
 
@@ -93,7 +93,7 @@ def test_changed_manifest_is_refused(
     data: bytes, zeta: Project, edit: Edit, word: str
 ) -> None:
     """Cover row 136 of the bad inputs with changed manifests that are signed."""
-    assert get_refusal_word(bundled.signed(data, edit), zeta)[0] == word
+    assert get_refusal_word(bundled.sign_bundle(data, edit), zeta)[0] == word
 
 
 def swap(was: bytes, now: bytes, at: int = 1) -> Edit:
@@ -139,7 +139,7 @@ def test_changed_line_is_refused_and_named(
 
 
 def test_bundle_with_two_subjects_is_refused(data: bytes, zeta: Project) -> None:
-    ann = bundled.manifest(bundled.opened(data))["subject"]["id"]
+    ann = bundled.manifest(bundled.open_bundle(data))["subject"]["id"]
     edit = swap(ann.encode(), str(uuid4()).encode(), 0)
     assert get_refusal_word(bundled.rewritten(data, edit), zeta) == ("body", 1)
 
@@ -166,13 +166,13 @@ def test_hostile_content_survives_a_bundle(
     data = bundled.export(bob)
     bundled.take(data, zeta)
     again = bundled.export(subjects.find_or_create(zeta.id, "bob"))
-    lines = bundled.records(bundled.opened(again), "events.jsonl")
+    lines = bundled.list_records(bundled.open_bundle(again), "events.jsonl")
     assert lines[1]["content"] == {"content": hostile}
     assert lines[2]["content"] == {"content": {"body": {"content": hostile}}}
 
 
 def test_bundle_with_a_false_signature_is_refused(data: bytes, zeta: Project) -> None:
-    manifest = bundled.manifest(bundled.opened(data))
+    manifest = bundled.manifest(bundled.open_bundle(data))
     manifest["signature"]["sig"] = "0" * 128
     text = json.dumps(manifest).encode()
     assert get_refusal_word(bundled.repacked(data, {"manifest.json": text}), zeta) == (
@@ -193,15 +193,15 @@ def test_unknown_signer_is_refused_unless_trusted(
 
 
 def test_foreign_key_under_a_known_id_is_refused(data: bytes, zeta: Project) -> None:
-    key_id = bundled.manifest(bundled.opened(data))["signature"]["key_id"]
+    key_id = bundled.manifest(bundled.open_bundle(data))["signature"]["key_id"]
     with pytest.raises(BadBundleError):
         bundled.take(data, zeta, trusted={key_id: bytes(32)})
 
 
 def test_key_listed_beside_the_ledger_is_no_signer(data: bytes, zeta: Project) -> None:
     own, _ = stranger(), signing.get_signer()
-    listed(own)
-    manifest = bundled.manifest(bundled.opened(data))
+    add_key(own)
+    manifest = bundled.manifest(bundled.open_bundle(data))
     sig = own.sign(bundles.build_canonical(manifest))
     manifest["signature"] = {"key_id": own.key_id, "sig": sig.hex()}
     forged = bundled.repacked(data, {"manifest.json": json.dumps(manifest).encode()})

@@ -38,7 +38,7 @@ Edit = Callable[[Any], None]
 
 @pytest.fixture
 def ann(agent: Agent, acme: Project) -> Subject:
-    bundled.live(agent)
+    bundled.live_in_threads(agent)
     return subjects.find_or_create(acme.id, "ann")
 
 
@@ -73,8 +73,8 @@ def test_import_of_an_export_equals_the_original(data: bytes, zeta: Project) -> 
     taken = bundled.take(data, zeta)
     again = subjects.find_or_create(zeta.id, "ann")
     assert (taken.subject, taken.threads) == (again.id, 3)
-    content = bundled.comparable(bundled.opened(bundled.export(again)))
-    assert content == bundled.comparable(bundled.opened(data))
+    content = bundled.comparable(bundled.open_bundle(bundled.export(again)))
+    assert content == bundled.comparable(bundled.open_bundle(data))
     assert taken.events == len(content["events.jsonl"])
     kinds = {line["type"] for line in content["events.jsonl"]}
     assert kinds >= {"turn.packed", "pages.evicted", "checkpoint.restored"}
@@ -164,11 +164,11 @@ def test_deleted_page_is_imported_as_erased(
     """Import the texts of deleted pages as erased records."""
     bundled.delete_page(agent, "rules")
     data = bundled.export(ann)
-    content = bundled.comparable(bundled.opened(data))
+    content = bundled.comparable(bundled.open_bundle(data))
     assert content["erased"] == 1
     bundled.take(data, zeta)
     again = subjects.find_or_create(zeta.id, "ann")
-    assert bundled.comparable(bundled.opened(bundled.export(again))) == content
+    assert bundled.comparable(bundled.open_bundle(bundled.export(again))) == content
     gone = Event.objects.filter(thread__project=zeta, erased_by__isnull=False)
     assert gone.get().payload is None
 
@@ -176,10 +176,10 @@ def test_deleted_page_is_imported_as_erased(
 def assert_same_elsewhere(subject: Subject, elsewhere: Project) -> dict[str, Any]:
     """Import the bundle elsewhere, compare its export, and return the content."""
     data = bundled.export(subject)
-    content = bundled.comparable(bundled.opened(data))
+    content = bundled.comparable(bundled.open_bundle(data))
     bundled.take(data, elsewhere)
     again = subjects.find_or_create(elsewhere.id, "ann")
-    assert bundled.comparable(bundled.opened(bundled.export(again))) == content
+    assert bundled.comparable(bundled.open_bundle(bundled.export(again))) == content
     return content
 
 
@@ -187,7 +187,7 @@ def test_erased_records_are_imported_as_erased(
     agent: Agent, ann: Subject, zeta: Project
 ) -> None:
     thread = factories.get_thread(agent, "t-1")
-    before = bundled.comparable(bundled.opened(bundled.export(ann)))
+    before = bundled.comparable(bundled.open_bundle(bundled.export(ann)))
     erasings.erase(thread, (2, 6))
     content = assert_same_elsewhere(ann, zeta)
     assert content["erased"] > before["erased"]
@@ -208,7 +208,7 @@ def test_erased_thread_is_imported_without_its_names(
     erasure = erasings.end(thread)
     if purged:
         erasings.purge(thread)
-        erasings.closed(erasure)
+        erasings.close_erasure(erasure)
     content = assert_same_elsewhere(ann, zeta)
     (cut,) = (each for each in content["cut"] if each["status"] == "erased")
     assert cut["name"].startswith("~")
@@ -230,7 +230,7 @@ def test_erased_parent_still_carries_its_forks(
     parent = factories.get_thread(agent, "t-1")
     erasure = erasings.end(parent)
     erasings.purge(parent)
-    erasings.closed(erasure)
+    erasings.close_erasure(erasure)
     content = assert_same_elsewhere(ann, zeta)
     assert content["cut"][0]["status"] == "erased"
     other = factories.make_agent(zeta)
@@ -313,13 +313,13 @@ def test_erasure_between_two_batches_leaves_nothing_of_a_bundle(
     monkeypatch.setattr(importing, "BATCH", 7)
     write, written = importing.write, []
 
-    def moved(*args: Any, **options: Any) -> None:
+    def write_and_move(*args: Any, **options: Any) -> None:
         write(*args, **options)
         written.append(Event.objects.filter(thread__project=zeta).count())
         if len(written) == 4:
             Subject.objects.filter(id=subject.id).update(epoch=2)
 
-    monkeypatch.setattr(importing, "write", moved)
+    monkeypatch.setattr(importing, "write", write_and_move)
     assert get_refusal(data, zeta).code == "stale"
     assert written[-1] > 0
 

@@ -72,7 +72,7 @@ def test_export_pieces_make_the_whole_bundle(
     while piece := export.take():
         pieces.append(piece)
     assert {len(piece) >= 1_000 for piece in pieces[:-1]} == {True}
-    assert bundled.opened(b"".join(pieces)).testzip() is None
+    assert bundled.open_bundle(b"".join(pieces)).testzip() is None
     assert not Lease.objects.exists()
 
 

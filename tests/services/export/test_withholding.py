@@ -60,10 +60,10 @@ def test_erased_value_of_a_bundle_stays_out(
         *("page.created", "page.created", "key.set", "note.added"),
     ]
     assert list_erased_types(zeta, "t-2") == ["key.set"]
-    bundle = bundled.opened(bundled.export(ann))
+    bundle = bundled.open_bundle(bundled.export(ann))
     values = [
         line["content"]
-        for line in bundled.records(bundle, "events.jsonl")
+        for line in bundled.list_records(bundle, "events.jsonl")
         if VALUE in json.dumps(line["content"])
     ]
     # Messages are exempt, since only values are withheld.
@@ -94,9 +94,11 @@ def test_pages_and_keys_of_withheld_values_are_gone_from_the_state(
     data: bytes, ann: Subject, zeta: Project
 ) -> None:
     bundled.take(data, zeta)
-    bundle = bundled.opened(bundled.export(ann))
-    assert bundled.records(bundle, "state/keys.jsonl") == []
-    pages = {each["page_id"] for each in bundled.records(bundle, "state/pages.jsonl")}
+    bundle = bundled.open_bundle(bundled.export(ann))
+    assert bundled.list_records(bundle, "state/keys.jsonl") == []
+    pages = {
+        each["page_id"] for each in bundled.list_records(bundle, "state/pages.jsonl")
+    }
     assert "window" in pages
     assert not pages & {"passport", "made"}
 

@@ -27,7 +27,15 @@ from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from tests.cast.factories import append, get_thread, make_agent, make_page
-from tests.cast.forgetting import confirm, finish, forget, kept, make_person, of, plan
+from tests.cast.forgetting import (
+    confirm,
+    finish,
+    forget,
+    get_subject,
+    list_records,
+    make_person,
+    plan,
+)
 from tests.oracles.memory_acts import add_notes, set_key, take
 from tests.oracles.page_acts import act, new_text
 from tests.services.acts import fork
@@ -68,10 +76,10 @@ def test_erasure_of_one_subject_leaves_others_alone(
         namesake,
         Subject.objects.get(id=agent.anonymous),
     ]
-    before = [kept(each) for each in others]
+    before = [list_records(each) for each in others]
     row = forget(ann, scope, **build_target(agent, scope))
     assert row.erased
-    assert [kept(each) for each in others] == before
+    assert [list_records(each) for each in others] == before
     assert erasure_counts.count_subject(ann.id) != before[0][1]
 
 
@@ -158,7 +166,7 @@ def test_journal_keeps_no_erased_text(agent: Agent, scope: str) -> None:
             fork(agent, thread, f"fork-{word}")
     assert "memoryhub_event" in stands_in(words["ann"])
     before = stands_in(words["bob"])
-    row = finish(forget(of(agent, "ann"), scope, **build_target(agent, scope)))
+    row = finish(forget(get_subject(agent, "ann"), scope, **build_target(agent, scope)))
     assert row.state == "complete"
     assert stands_in(words["ann"]) == set()
     assert stands_in(words["bob"]) == before
@@ -191,12 +199,12 @@ class Life:
         self.count += 1
         (do,) = self.chance.choices([*self.acts], [*self.acts.values()])
         try:
-            do(thread or self.new())
+            do(thread or self.make_person_thread())
         except Refusal:
             return "refused"
         return do.__name__
 
-    def new(self) -> str:
+    def make_person_thread(self) -> str:
         make_person(self.agent, "ann")
         return "ann-1"
 
@@ -204,19 +212,19 @@ class Life:
         append(self.agent, thread, f"Message {self.count}.")
 
     def make(self, thread: str) -> None:
-        make_page(self.agent, f"p{self.count}", thread=thread, text=self.text())
+        make_page(self.agent, f"p{self.count}", thread=thread, text=self.build_text())
 
     def change(self, thread: str) -> None:
-        act(self.agent, new_text("rules", self.text()), thread)
+        act(self.agent, new_text("rules", self.build_text()), thread)
 
     def fork(self, thread: str) -> None:
         fork(self.agent, thread, f"ann-f{self.count}")
 
     def remember(self, thread: str) -> None:
-        set_key(self.agent, f"k{self.count % 3}", self.text(), thread=thread)
+        set_key(self.agent, f"k{self.count % 3}", self.build_text(), thread=thread)
         add_notes(self.agent, f"Note {self.count}.", thread=thread)
 
-    def text(self) -> str:
+    def build_text(self) -> str:
         return f"The text of step {self.count}."
 
     def forget_record(self, thread: str) -> None:
@@ -229,7 +237,7 @@ class Life:
         self.forgotten("before", thread)
 
     def forgotten(self, scope: str, thread: str) -> None:
-        found = of(self.agent, "ann")
+        found = get_subject(self.agent, "ann")
         rows = Event.objects.filter(thread__name=thread, payload__isnull=False)
         seqs = [*rows.values_list("seq", flat=True)]
         if seqs:
@@ -247,14 +255,14 @@ def test_chains_verify_after_random_erasures(agent: Agent, seed: int) -> None:
     make_person(agent, "bob")
     make_person(agent, "ann", threads=2)
     life, done = Life(agent, seed), set[str]()
-    before = kept(of(agent, "bob"))
+    before = list_records(get_subject(agent, "bob"))
     for _ in range(STEPS):
         done.add(life.step())
         for thread in Thread.objects.all():
             assert verify(thread) is None, (thread.name, done)
     assert {"forget_record", "forget_thread"} & done
-    forget(of(agent, "ann"))
+    forget(get_subject(agent, "ann"))
     for thread in Thread.objects.all():
         assert verify(thread) is None
         assert thread.name.startswith("bob") or thread.name.startswith("~")
-    assert kept(of(agent, "bob")) == before
+    assert list_records(get_subject(agent, "bob")) == before

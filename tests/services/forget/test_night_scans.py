@@ -50,7 +50,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scans, "BUDGET_BYTES", 1)
 
 
-def entry() -> AuditEntry:
+def get_entry() -> AuditEntry:
     return AuditEntry.objects.filter(action="scanned").latest("seq")
 
 
@@ -76,24 +76,24 @@ def note(at: datetime, *, actor: str = night_scans.ACTOR, **more: object) -> Non
         audit.append(actor=actor, action="scanned", project=None, at=at, **more)  # type: ignore[arg-type]
 
 
-def due(first: datetime, hours: int) -> list[datetime]:
+def list_due(first: datetime, hours: int) -> list[datetime]:
     times = [first + hour * HOUR for hour in range(hours)]
     return [at for at in times if night_scans.is_due(at)]
 
 
 def test_night_scan_is_not_due_when_nothing_was_erased(ann: Subject) -> None:
-    assert due(NOON, 48) == []
+    assert list_due(NOON, 48) == []
 
 
 def test_night_scan_is_due_until_it_is_made(ann: Subject) -> None:
     make_erasure(ann, confirmed_at=NOON)
     night = NOON + 13 * HOUR
-    assert due(NOON, 24) == [night + n * HOUR for n in range(4)]
+    assert list_due(NOON, 24) == [night + n * HOUR for n in range(4)]
     note(night + HOUR / 6)
     # One scan a night is due; a scan from a terminal does not count.
-    assert due(night, 24) == []
+    assert list_due(night, 24) == []
     note(night + DAY - HOUR, actor="command")
-    assert due(night + DAY, 4) == [night + DAY + n * HOUR for n in range(4)]
+    assert list_due(night + DAY, 4) == [night + DAY + n * HOUR for n in range(4)]
 
 
 @pytest.mark.parametrize(("count", "again"), [(0, 2), (3, 0)])
@@ -103,7 +103,7 @@ def test_night_scan_that_proved_nothing_is_due_again(
     make_erasure(ann, confirmed_at=NOON)
     night = NOON + 13 * HOUR
     note(night + HOUR / 6, outcome="failed", count=count)
-    assert len(due(night, 4)) == again
+    assert len(list_due(night, 4)) == again
 
 
 def test_missed_night_scan_is_due_by_day(ann: Subject) -> None:
@@ -156,7 +156,11 @@ def test_receipt_over_the_scan_budget_waits_for_the_night(
     assert not verdict.deferred
     # The night scan reads the large surfaces too.
     assert set(verdict.surfaces) & LARGE
-    assert (entry().actor_kind, entry().outcome, entry().count) == ("worker", "done", 0)
+    assert (get_entry().actor_kind, get_entry().outcome, get_entry().count) == (
+        "worker",
+        "done",
+        0,
+    )
     row = finish(row)
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     found = orjson.loads(Receipt.objects.get(erasure=row).text)["verification"]
@@ -175,7 +179,7 @@ def test_erasure_with_a_finding_delays_no_other(
     left = unpack_targets(bytes(rows[1].needles))[0].data
     (tmp_path / "server.log").write_text(left.hex())
     night_scans.run_scans()
-    assert (entry().outcome, entry().count) == ("failed", 1)
+    assert (get_entry().outcome, get_entry().count) == ("failed", 1)
     assert last_scan(acme) == "away"
     done, kept = map(finish, rows)
     assert (done.state, kept.state) == (State.COMPLETE, State.SCRUBBED)
@@ -220,7 +224,7 @@ def test_failed_night_scan_ends_no_erasure(
     settings.REDIS_URL = f"unix://{tmp_path / 'none.sock'}"
     (verdict,) = night_scans.run_scans()
     assert verdict.unreachable
-    assert (entry().outcome, entry().count) == ("failed", 0)
+    assert (get_entry().outcome, get_entry().count) == ("failed", 0)
     row = Erasure.objects.get(id=row.id)
     assert (row.state, row.verification) == (State.SCRUBBED, before)
 

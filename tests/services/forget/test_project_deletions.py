@@ -39,7 +39,7 @@ from memoryhub.vault.keys import keys
 from memoryhub.vault.proof import ledger, receipts, signing
 from memoryhub.workers import deletions
 from tests.cast import factories
-from tests.cast.forgetting import TEXT, confirm, forget, kept, make_person, plan
+from tests.cast.forgetting import TEXT, confirm, forget, list_records, make_person, plan
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -79,7 +79,7 @@ def actions(project: Project) -> list[tuple[str, int]]:
 def test_deleted_project_is_erased_with_receipts(
     acme: Project, ann: Subject, twin: Subject
 ) -> None:
-    before, twin_key = kept(twin), keys.get_project_key(twin.project_id)
+    before, twin_key = list_records(twin), keys.get_project_key(twin.project_id)
     factories.append(factories.make_agent(acme), "nobodys", TEXT)
     counts = listed.get_counts(acme, now=timezone.now())
     assert (counts.people, counts.threads, counts.holds) == (3, 4, 0)
@@ -101,7 +101,7 @@ def test_deleted_project_is_erased_with_receipts(
     assert kinds == ["intent", "done"]
     assert next(ledger.iter_lines()).scope == ledgers.PROJECT
     assert replays.fence_and_count() == 0
-    assert kept(twin) == before
+    assert list_records(twin) == before
     keys.reset()
     assert keys.get_project_key(twin.project_id) == twin_key
 
@@ -168,14 +168,14 @@ def open_hold(subject: Subject) -> Hold:
 def test_hold_forbids_a_project_deletion(
     acme: Project, ann: Subject, bob: Subject
 ) -> None:
-    hold, before = open_hold(ann), (kept(ann), kept(bob))
+    hold, before = open_hold(ann), (list_records(ann), list_records(bob))
     with pytest.raises(SubjectHeldError) as refused:
         begin(acme)
     assert refused.value.detail == {"holds": 1}
     acme.refresh_from_db()
     assert (acme.state, acme.deletion_at) == (State.ACTIVE, None)
     assert deletions.advance_all(timezone.now()) == 0
-    assert (kept(ann), kept(bob)) == before
+    assert (list_records(ann), list_records(bob)) == before
     assert ApiKey.objects.filter(project=acme, revoked_at=None).exists()
     assert not Erasure.objects.exists()
     holds.lift_hold(hold.id, actor="command")
@@ -269,9 +269,13 @@ def test_project_being_deleted_refuses_every_late_act(
 ) -> None:
     """Refuse acts of agents who were let in before, at each place that writes."""
     begin(acme)
-    before = (kept(ann), Subject.objects.count(), Thread.objects.count())
+    before = (list_records(ann), Subject.objects.count(), Thread.objects.count())
     assert list_refusals(agent, acme, ann) == dict.fromkeys(LATE, "project_deleted")
-    assert (kept(ann), Subject.objects.count(), Thread.objects.count()) == before
+    assert (
+        list_records(ann),
+        Subject.objects.count(),
+        Thread.objects.count(),
+    ) == before
 
 
 def test_other_project_takes_every_late_act(

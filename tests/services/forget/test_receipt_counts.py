@@ -30,7 +30,7 @@ from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
 from tests.cast import bundled
 from tests.cast.factories import append, get_thread, make_agent, run
-from tests.cast.forgetting import confirm, finish, of, plan
+from tests.cast.forgetting import confirm, finish, get_subject, plan
 from tests.services.acts import fork
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -82,12 +82,12 @@ def read_receipt(row: Erasure) -> dict[str, Any]:
 @pytest.fixture
 def ann(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Subject:
     monkeypatch.setattr(snapshots, "INTERVAL", 8)
-    bundled.live(agent, "ann", prefix="ann-")
-    bundled.live(agent, "bob", prefix="bob-")
+    bundled.live_in_threads(agent, "ann", prefix="ann-")
+    bundled.live_in_threads(agent, "bob", prefix="bob-")
     request = journal.KeyedRequest(key="k-1", fingerprint=b"same")
     append(agent, "ann-t-1", "said once", request=request)
     journal.run(uses.flush)
-    return of(agent, "ann")
+    return get_subject(agent, "ann")
 
 
 def build_target(agent: Agent, scope: str) -> dict[str, object]:
@@ -108,7 +108,7 @@ def test_receipt_counts_match_the_database(
     agent: Agent, ann: Subject, scope: str, late: bool
 ) -> None:
     """Compare the receipt's erased, retained and rebuilt rows with the counts."""
-    bob = of(agent, "bob")
+    bob = get_subject(agent, "bob")
     twin = count_places(bob.id)
     row = confirm(plan(ann, scope, **build_target(agent, scope))) if late else None
     if late and scope != "subject":

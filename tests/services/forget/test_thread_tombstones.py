@@ -25,7 +25,7 @@ from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.proof import ledger
 from tests.cast import graves
 from tests.cast.factories import append, get_thread, make_thread
-from tests.cast.forgetting import forget, make_person, of, plan
+from tests.cast.forgetting import forget, get_subject, make_person, plan
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -125,7 +125,7 @@ def test_released_thread_name_gets_no_new_tombstone(agent: Agent, ann: Subject) 
         [],
     )
     make_thread(agent, "later-1", user_id="ann")
-    assert of(agent, "ann").state == "active"
+    assert get_subject(agent, "ann").state == "active"
 
 
 def test_known_thread_is_erased_by_its_replay(agent: Agent, ann: Subject) -> None:

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.django_db
 START = datetime(2026, 3, 4, 23, 59, 58, tzinfo=UTC)
 
 
-def rows() -> dict[tuple[str, date], tuple[int, int]]:
+def count_uses() -> dict[tuple[str, date], tuple[int, int]]:
     """Return (reads, writes) by (key's prefix, day), for one subject only."""
     found = DailyUse.objects.select_related("key").all()
     return {(row.key.prefix, row.day): (row.reads, row.writes) for row in found}
@@ -81,7 +81,7 @@ def test_uses_are_counted_by_day_and_key(acme: Project, agent: Agent) -> None:
         uses.count_read(other.prefix, subject)
         flush_last()
     today, tomorrow = date(2026, 3, 4), date(2026, 3, 5)
-    assert rows() == {
+    assert count_uses() == {
         (agent.prefix, today): (1, 0),
         (agent.prefix, tomorrow): (1, 0),
         (other.prefix, tomorrow): (1, 0),
@@ -103,7 +103,7 @@ def test_turn_repeat_and_page_fault_count_as_reads(acme: Project, agent: Agent) 
         sent = {"id": "c-1", "type": "function", "function": call}
         run(page_faults.answer_call(agent=other, thread="t-1", sent=sent))
     flush_last()
-    ((reads, _),) = rows().values()
+    ((reads, _),) = count_uses().values()
     assert reads == 3
 
 

@@ -26,7 +26,7 @@ from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.people import subjects
-from tests.cast.recordings import contents, find
+from tests.cast.recordings import find, open_contents
 from tests.management.export.test_import import Imported
 
 pytestmark = pytest.mark.django_db
@@ -78,7 +78,7 @@ def test_import_takes_the_messages_of_each_newest_checkpoint(
     }
     thread = find(acme, "graph:trip-1")
     assert subjects.open_user_id(thread.subject) == "ann"
-    asked, called, seat, answered = contents(thread)
+    asked, called, seat, answered = open_contents(thread)
     assert (asked["type"], asked["content"]) == ("human", "A seat?")
     (call,) = reading.read(called).calls
     assert (call.name, call.id) == ("find_seat", "c1")

@@ -25,16 +25,16 @@ from memoryhub.services.imports.imports import Import
 from tests.cast import sample
 from tests.cast.recordings import (
     array,
-    contents,
+    build_message,
     dump,
     find,
     items,
-    lines,
-    message,
+    open_contents,
     run,
     take,
     took,
     types,
+    write_lines,
 )
 
 pytestmark = pytest.mark.django_db
@@ -44,11 +44,11 @@ pytestmark = pytest.mark.django_db
 
 
 def test_integers_of_any_size_are_imported(acme: Project, tmp_path: Path) -> None:
-    sent = {**message("hello"), "ids": [2**63, 10**30 + 7]}
+    sent = {**build_message("hello"), "ids": [2**63, 10**30 + 7]}
     take(acme, array(tmp_path, run(messages=[sent])))
-    take(acme, lines(tmp_path, sent, name="talk.jsonl"))
+    take(acme, write_lines(tmp_path, sent, name="talk.jsonl"))
     for name in ("desk:0:0", "talk"):
-        assert contents(find(acme, name)) == [sent], name
+        assert open_contents(find(acme, name)) == [sent], name
     job, (bad,) = take(acme, array(tmp_path, run(trial=2**63), name="other.json"))
     assert (bad.code, job.counts.runs) == ("integer_range", 0)
 
@@ -73,7 +73,7 @@ def test_run_becomes_a_thread_with_its_turns(acme: Project, tmp_path: Path) -> N
         ("assistant", 1),
         ("user", 1),
     ]
-    assert contents(thread) == made["traj"]
+    assert open_contents(thread) == made["traj"]
     assert set(Event.objects.values_list("actor", flat=True)) == {"import"}
     (found,) = dump(acme)
     assert found["user_id"] == "ann"
@@ -96,21 +96,25 @@ def test_import_batches_hold_200_messages_and_an_advance(
 
 
 def test_import_batch_holds_4_mib_at_most(acme: Project, tmp_path: Path) -> None:
-    large = [message("x" * 1_000_000) for _ in range(6)]
+    large = [build_message("x" * 1_000_000) for _ in range(6)]
     take(acme, array(tmp_path, run(messages=large)))
     advances = Event.objects.filter(type="import.advanced").order_by("seq")
     assert [json.loads(each.body)["count"] for each in advances] == [5, 6]
 
 
 def test_chat_line_becomes_a_slot_of_its_thread(acme: Project, tmp_path: Path) -> None:
-    first = message("hi", thread="t-1", user_id="ann", at="2024-05-15T15:00:00Z")
-    sent = [first, message("hello"), message("yes", "assistant", thread="t-1")]
-    job, _ = take(acme, lines(tmp_path, *sent))
+    first = build_message("hi", thread="t-1", user_id="ann", at="2024-05-15T15:00:00Z")
+    sent = [
+        first,
+        build_message("hello"),
+        build_message("yes", "assistant", thread="t-1"),
+    ]
+    job, _ = take(acme, write_lines(tmp_path, *sent))
     assert took(job) == (2, 0, 0, 0, 3)
     rows = Thread.objects.select_related("subject")
     desk, talk = rows.get(name="desk"), rows.get(name="t-1")
-    assert contents(talk) == [sent[0], sent[2]]
-    assert contents(desk) == [sent[1]]
+    assert open_contents(talk) == [sent[0], sent[2]]
+    assert open_contents(desk) == [sent[1]]
     assert desk.subject.anonymous
     assert not talk.subject.anonymous
     assert (talk.agent_type, talk.turn_count) == ("desk", 1)
@@ -121,8 +125,8 @@ def test_chat_line_becomes_a_slot_of_its_thread(acme: Project, tmp_path: Path) -
 def test_lines_of_many_threads_wait_for_a_batch_each(
     acme: Project, tmp_path: Path
 ) -> None:
-    sent = [message(f"{n}", thread=f"t-{n % 3}") for n in range(660)]
-    take(acme, lines(tmp_path, *sent))
+    sent = [build_message(f"{n}", thread=f"t-{n % 3}") for n in range(660)]
+    take(acme, write_lines(tmp_path, *sent))
     advances = Event.objects.filter(type="import.advanced").order_by("thread", "seq")
     assert [json.loads(each.body)["count"] for each in advances] == [200, 220] * 3
 
@@ -131,11 +135,11 @@ def test_waiting_lines_are_written_at_their_limit(
     acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(imports, "WAITING_LINES", 5)
-    sent = [message(f"{n}", thread=f"t-{n}") for n in range(12)]
+    sent = [build_message(f"{n}", thread=f"t-{n}") for n in range(12)]
     written = []
 
     def watched() -> Iterator[Item]:
-        for item in items(lines(tmp_path, *sent)):
+        for item in items(write_lines(tmp_path, *sent)):
             written.append(Slot.objects.count())
             yield item
 
@@ -144,7 +148,7 @@ def test_waiting_lines_are_written_at_their_limit(
 
 
 def test_unknown_calls_and_fields_are_counted(acme: Project, tmp_path: Path) -> None:
-    answer = message("12:10", "tool", tool_call_id="x")
+    answer = build_message("12:10", "tool", tool_call_id="x")
     job, _ = take(acme, array(tmp_path, run(messages=[answer], seed=1)))
     assert job.counts.warnings == {"unknown_call": 1, "extra_field": 1}
     assert Slot.objects.get().from_name == "tool:tool"
@@ -177,7 +181,7 @@ def test_import_costs_the_same_queries_at_any_size(
 
 
 def test_sample_file_is_imported_with_its_recorded_counts(acme: Project) -> None:
-    path = sample.path()
+    path = sample.require_path()
     job, bad = take(acme, path)
     assert (job.complete, bad) == (True, [])
     assert took(job) == (sample.THREADS, 0, 0, 0, sample.SLOTS)
@@ -187,7 +191,7 @@ def test_sample_file_is_imported_with_its_recorded_counts(acme: Project) -> None
     assert Turn.objects.count() == sample.TURNS
     assert Event.objects.count() == sample.EVENTS
     rows = Thread.objects.select_related("subject")
-    stored = {row.name: contents(row) for row in rows}
+    stored = {row.name: open_contents(row) for row in rows}
     recorded = {
         f"{sample.NAME}:{each['task_id']}:{each['trial']}": each["traj"]
         for each in json.loads(path.read_bytes())
@@ -218,7 +222,9 @@ def test_second_import_writes_nothing(acme: Project, tmp_path: Path) -> None:
 def test_first_bad_record_stops_and_what_came_before_stays(
     acme: Project, tmp_path: Path
 ) -> None:
-    path = array(tmp_path, run(0), run(1, messages=[message(role="critic")]), run(2))
+    path = array(
+        tmp_path, run(0), run(1, messages=[build_message(role="critic")]), run(2)
+    )
     job, (bad,) = take(acme, path)
     assert (bad.code, bad.run, bad.message) == ("role", 1, 0)
     assert (job.complete, took(job)) == (False, (1, 0, 0, 1, 2))
@@ -229,20 +235,27 @@ def test_first_bad_record_stops_and_what_came_before_stays(
 def test_run_with_a_bad_message_is_left_out_whole(
     acme: Project, tmp_path: Path
 ) -> None:
-    traj = [message(f"{n}") for n in range(250)]
-    path = array(tmp_path, run(0, messages=[*traj, message(role="critic")]), run(1))
+    traj = [build_message(f"{n}") for n in range(250)]
+    path = array(
+        tmp_path, run(0, messages=[*traj, build_message(role="critic")]), run(1)
+    )
     job, _ = take(acme, path, skip_bad=True)
     assert took(job) == (1, 0, 0, 1, 2)
     assert [*Thread.objects.values_list("name", flat=True)] == ["desk:1:0"]
 
 
 def test_lines_before_a_bad_line_stay(acme: Project, tmp_path: Path) -> None:
-    sent = [message("one"), message("two"), message(role="critic"), message("three")]
-    job, (bad,) = take(acme, lines(tmp_path, *sent))
+    sent = [
+        build_message("one"),
+        build_message("two"),
+        build_message(role="critic"),
+        build_message("three"),
+    ]
+    job, (bad,) = take(acme, write_lines(tmp_path, *sent))
     assert (bad.message, job.complete, took(job)) == (2, False, (1, 0, 0, 1, 2))
-    job, _ = take(acme, lines(tmp_path, *sent), skip_bad=True)
+    job, _ = take(acme, write_lines(tmp_path, *sent), skip_bad=True)
     assert (job.complete, took(job)) == (True, (1, 0, 0, 1, 1))
-    assert contents(find(acme, "desk")) == [sent[0], sent[1], sent[3]]
+    assert open_contents(find(acme, "desk")) == [sent[0], sent[1], sent[3]]
 
 
 def test_broken_json_in_an_array_always_stops(acme: Project, tmp_path: Path) -> None:

@@ -23,14 +23,14 @@ from tests.cast import factories
 from tests.cast.factories import append, get_thread, make_agent, make_thread
 from tests.cast.recordings import (
     array,
-    contents,
+    build_message,
     dump,
     find,
-    lines,
-    message,
+    open_contents,
     run,
     take,
     took,
+    write_lines,
 )
 
 pytestmark = pytest.mark.django_db
@@ -48,21 +48,21 @@ def test_grown_file_adds_its_tail(
     take(zeta, array(tmp_path, whole))
     grown, at_once = dump(acme)[0], dump(zeta)[0]
     assert grown["slots"][-1][1] == at_once["slots"][-1][1]
-    assert contents(Thread.objects.get(project=acme)) == whole["traj"]
+    assert open_contents(Thread.objects.get(project=acme)) == whole["traj"]
 
 
 def test_grown_chat_adds_its_tail(acme: Project, tmp_path: Path) -> None:
-    sent = [message(f"{n}", thread=f"t-{n % 2}") for n in range(10)]
-    take(acme, lines(tmp_path, *sent[:6]))
-    job, _ = take(acme, lines(tmp_path, *sent))
+    sent = [build_message(f"{n}", thread=f"t-{n % 2}") for n in range(10)]
+    take(acme, write_lines(tmp_path, *sent[:6]))
+    job, _ = take(acme, write_lines(tmp_path, *sent))
     assert took(job) == (2, 0, 0, 0, 4)
-    assert contents(find(acme, "t-1")) == sent[1::2]
+    assert open_contents(find(acme, "t-1")) == sent[1::2]
 
 
-def changed(whole: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+def iter_changed(whole: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
     traj = whole["traj"]
-    yield "another message", {**whole, "traj": [message("no"), *traj[1:]]}
-    yield "a message more in front", {**whole, "traj": [message("no"), *traj]}
+    yield "another message", {**whole, "traj": [build_message("no"), *traj[1:]]}
+    yield "a message more in front", {**whole, "traj": [build_message("no"), *traj]}
     yield "a message less", {**whole, "traj": traj[:-1]}
     yield "two messages swapped", {**whole, "traj": [traj[1], traj[0], *traj[2:]]}
     yield "another info", {**whole, "info": {**whole["info"], "cost": 1}}
@@ -71,7 +71,7 @@ def changed(whole: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
     yield "no subject", {**whole, "info": {"cost": 0.25}}
 
 
-CHANGES = dict(changed(run(user_id="ann", messages=5)))
+CHANGES = dict(iter_changed(run(user_id="ann", messages=5)))
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -119,18 +119,18 @@ def test_empty_thread_takes_its_run(acme: Project, tmp_path: Path) -> None:
 def test_changed_chat_is_refused_at_its_first_line(
     acme: Project, tmp_path: Path
 ) -> None:
-    sent = [message(f"{n}", thread=f"t-{n % 2}") for n in range(8)]
-    take(acme, lines(tmp_path, *sent))
-    sent[4] = message("other", thread="t-0")
-    job, (bad,) = take(acme, lines(tmp_path, *sent), skip_bad=True)
+    sent = [build_message(f"{n}", thread=f"t-{n % 2}") for n in range(8)]
+    take(acme, write_lines(tmp_path, *sent))
+    sent[4] = build_message("other", thread="t-0")
+    job, (bad,) = take(acme, write_lines(tmp_path, *sent), skip_bad=True)
     assert (bad.code, bad.message, bad.place.line) == ("differs", 0, 1)
     assert took(job) == (0, 1, 0, 4, 0)
 
 
 def test_shortened_chat_is_refused(acme: Project, tmp_path: Path) -> None:
-    sent = [message(f"{n}", thread=f"t-{n % 2}") for n in range(8)]
-    take(acme, lines(tmp_path, *sent))
-    job, (bad,) = take(acme, lines(tmp_path, *sent[:-1]), skip_bad=True)
+    sent = [build_message(f"{n}", thread=f"t-{n % 2}") for n in range(8)]
+    take(acme, write_lines(tmp_path, *sent))
+    job, (bad,) = take(acme, write_lines(tmp_path, *sent[:-1]), skip_bad=True)
     assert (bad.code, bad.message, bad.place.line) == ("differs", 1, 2)
     assert took(job) == (0, 1, 0, 1, 0)
 
@@ -165,10 +165,15 @@ def test_runs_of_an_erased_subject_are_left_out(acme: Project, tmp_path: Path) -
 
 
 def test_lines_of_an_erased_subject_are_left_out(acme: Project, tmp_path: Path) -> None:
-    sent = [message(f"{n}", thread=f"t-{n % 2}", user_id=f"u{n % 2}") for n in range(6)]
-    take(acme, lines(tmp_path, *sent[:2]))
+    sent = [
+        build_message(f"{n}", thread=f"t-{n % 2}", user_id=f"u{n % 2}")
+        for n in range(6)
+    ]
+    take(acme, write_lines(tmp_path, *sent[:2]))
     erase_subject(acme, anonymous=False)
-    job, bad = take(acme, lines(tmp_path, *sent, message("new", user_id="bob")))
+    job, bad = take(
+        acme, write_lines(tmp_path, *sent, build_message("new", user_id="bob"))
+    )
     assert (bad, took(job)) == ([], (1, 0, 2, 0, 1))
 
 

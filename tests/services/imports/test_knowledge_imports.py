@@ -20,7 +20,7 @@ from memoryhub.services.people import subjects
 from tests.cast.factories import run
 from tests.cast.forgetting import forget
 from tests.cast.knowing import every, write
-from tests.cast.recordings import contents, find, take
+from tests.cast.recordings import find, open_contents, take
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -126,7 +126,7 @@ def test_erased_subject_takes_no_import(acme: Project, tmp_path: Path) -> None:
     take(acme, graph(tmp_path, edge("Ann rows")), user_id="ann")
     ann = get_subject(acme)
     (name,) = ann.threads.filter(name__startswith="mem0").values_list("name", flat=True)
-    assert contents(find(acme, name))[0]["content"] == "Drinks tea"
+    assert open_contents(find(acme, name))[0]["content"] == "Drinks tea"
     forget(ann)
     assert not Event.objects.filter(thread__subject=ann, payload__isnull=False).exists()
     for file in ("mem0.json", "iris.af", "zep.json"):

@@ -35,7 +35,7 @@ def ann(agent: Agent) -> Subject:
     return found
 
 
-def _keys() -> int:
+def _count_keys() -> int:
     return SubjectKey.objects.using("keys").count()
 
 
@@ -94,12 +94,12 @@ def test_only_erased_subjects_are_readmitted(
     else:
         state = "restricted" if why == "restricted" else "active"
         Subject.objects.filter(id=ann.id).update(state=state)
-    counts = Subject.objects.count(), _keys()
+    counts = Subject.objects.count(), _count_keys()
     with pytest.raises(NotErasedError):
         readmissions.readmit_subject(agent.project, user_id, actor=ACTOR)
     with pytest.raises(NotErasedError):
         readmissions.readmit_subject(stranger.project, "ann", actor=ACTOR)
-    assert (Subject.objects.count(), _keys()) == counts
+    assert (Subject.objects.count(), _count_keys()) == counts
 
 
 def test_concurrent_readmissions_make_one_subject(agent: Agent, ann: Subject) -> None:

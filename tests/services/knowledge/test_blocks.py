@@ -42,7 +42,7 @@ MODEL = BlockConditions(by="model")
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, user_id="ann")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 def put(agent: Agent, ann: Subject, text: str = "Ann.", **more: Any) -> OrderReceipt:
@@ -62,7 +62,7 @@ def replace(
     return run(blocks.replace_text(old=old, new=new, **where))
 
 
-def home(ann: Subject) -> Thread:
+def require_home(ann: Subject) -> Thread:
     found = find_home(ann)
     assert found is not None
     return found
@@ -89,11 +89,11 @@ def test_block_is_read_as_it_was_written(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "Ann sails.")
     assert (read(ann).version, read(ann).description) == (2, "Who it is.")
     put(agent, ann, "A place.", block="home-town")
-    assert [each.block for each in reading.list_blocks(home(ann))] == [
+    assert [each.block for each in reading.list_blocks(require_home(ann))] == [
         "persona",
         "home-town",
     ]
-    (then,) = reading.list_blocks(home(ann), seq=made.seq)
+    (then,) = reading.list_blocks(require_home(ann), seq=made.seq)
     assert then.text == "Ann flies."
 
 
@@ -113,12 +113,12 @@ def test_append_makes_a_missing_block(agent: Agent, ann: Subject) -> None:
     append(agent, ann, "Ann", conditions=MODEL)
     append(agent, ann, " flies.", conditions=MODEL)
     append(agent, ann, "Oslo.", block="places/home")
-    texts = [(each.block, each.text) for each in reading.list_blocks(home(ann))]
+    texts = [(each.block, each.text) for each in reading.list_blocks(require_home(ann))]
     assert texts == [("persona", "Ann flies."), ("places/home", "Oslo.")]
     run(blocks.delete_block(agent=agent, subject=ann, block="persona"))
     with pytest.raises(PageErasedError):
         append(agent, ann, "again")
-    assert verify(home(ann)) is None
+    assert verify(require_home(ann)) is None
 
 
 def test_block_replace_needs_one_exact_match(agent: Agent, ann: Subject) -> None:
@@ -147,7 +147,7 @@ def test_inserted_lines_stand_after_their_line(agent: Agent, ann: Subject) -> No
     with pytest.raises(InvalidError) as refused:
         run(blocks.insert_lines(line=8, text="x", **where))
     assert refused.value.allowed == "0 to 7"
-    versions = reading.list_versions(home(ann), "persona")
+    versions = reading.list_versions(require_home(ann), "persona")
     assert [each.inserted for each in versions] == [2, 4, 0, None]
     put(agent, ann, "")
     run(blocks.insert_lines(line=0, text="a", **where))
@@ -168,21 +168,21 @@ def test_renamed_block_keeps_its_history(agent: Agent, ann: Subject) -> None:
     found = read(ann, "people/ann")
     assert (found.version, found.text, found.page_id) == (3, "Ann. Flies.", "persona")
     assert found.description == "Who it is."
-    versions = reading.list_versions(home(ann), found.page_id)
+    versions = reading.list_versions(require_home(ann), found.page_id)
     assert [(each.name, each.renamed_from) for each in versions] == [
         ("people/ann", None),
         ("people/ann", "persona"),
         ("persona", None),
     ]
     for block, seq in (("people/ann", None), ("persona", made.seq)):
-        (listed,) = reading.list_blocks(home(ann), seq=seq)
-        assert listed == reading.get_block(home(ann), block, seq=seq)
+        (listed,) = reading.list_blocks(require_home(ann), seq=seq)
+        assert listed == reading.get_block(require_home(ann), block, seq=seq)
         assert listed.block == block
     for act in (read, lambda _: put(agent, ann), lambda _: append(agent, ann, "")):
         with pytest.raises(PageErasedError):
             act(ann)
     with pytest.raises(PageUnknownError):
-        reading.get_block(home(ann), "people/ann", seq=made.seq)
+        reading.get_block(require_home(ann), "people/ann", seq=made.seq)
     where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "people/ann"}
     run(blocks.revert_block(version=1, **where))
     rename(agent, ann, "persona", block="people/ann")
@@ -206,17 +206,17 @@ def test_name_of_another_block_is_refused(agent: Agent, ann: Subject) -> None:
             act(agent, ann, "d")
     with pytest.raises(PageErasedError):
         read(ann, "d")
-    left = reading.list_blocks(home(ann))
+    left = reading.list_blocks(require_home(ann))
     assert [each.block for each in left] == ["persona", "a/b"]
 
 
 def test_operator_undoes_a_rename(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "Ann.")
     made = rename(agent, ann, "ann")
-    edit = reading.find_edit(home(ann), made.seq)
+    edit = reading.find_edit(require_home(ann), made.seq)
     assert edit is not None
     assert (edit.block, edit.name) == ("persona", "ann")
-    blocks.undo_for_operator(home(ann), "persona", seq=made.seq, actor="user:1")
+    blocks.undo_for_operator(require_home(ann), "persona", seq=made.seq, actor="user:1")
     assert read(ann).text == "Ann."
 
 
@@ -227,7 +227,7 @@ def test_text_of_a_renamed_block_is_erased_with_its_record(
     put(agent, ann, text)
     renamed = rename(agent, ann, "ann")
     forgetting.forget(
-        ann, "record", thread=home(ann), seq=renamed.seq, until="caches_purged"
+        ann, "record", thread=require_home(ann), seq=renamed.seq, until="caches_purged"
     )
     for act in (read, lambda *_: rename(agent, ann, "eve", block="ann")):
         with pytest.raises(PageErasedError):
@@ -243,7 +243,9 @@ def test_revert_restores_an_earlier_version(agent: Agent, ann: Subject) -> None:
     run(blocks.revert_block(version=1, **where))
     found = read(ann)
     assert (found.version, found.text, found.description) == (3, "one", "first")
-    assert [each.text for each in reading.list_versions(home(ann), "persona")] == [
+    assert [
+        each.text for each in reading.list_versions(require_home(ann), "persona")
+    ] == [
         "one",
         "two",
         "one",
@@ -283,7 +285,7 @@ def test_expected_version_is_checked_against_its_own_block_alone(
     where: dict[str, Any] = {"agent": agent, "subject": ann, "conditions": seen}
     draft = BlockDraft(block="persona", text="two")
     run(blocks.put_block(draft=draft, **where))
-    head = home(ann).head_seq
+    head = require_home(ann).head_seq
     acts: tuple[Callable[[], object], ...] = (
         lambda: run(blocks.put_block(draft=draft, **where)),
         lambda: append(agent, ann, "!", conditions=seen),
@@ -296,7 +298,7 @@ def test_expected_version_is_checked_against_its_own_block_alone(
         with pytest.raises(StaleError) as stale:
             act()
         assert stale.value.detail == {"version": 2}
-    assert home(ann).head_seq == head
+    assert require_home(ann).head_seq == head
     now = {**where, "conditions": BlockConditions(version=2)}
     run(blocks.delete_block(block="persona", **now))
 
@@ -307,7 +309,7 @@ def test_deleted_block_does_not_come_back(agent: Agent, ann: Subject) -> None:
     for act in (lambda: read(ann), lambda: put(agent, ann)):
         with pytest.raises(PageErasedError):
             act()
-    assert reading.list_blocks(home(ann)) == []
+    assert reading.list_blocks(require_home(ann)) == []
 
 
 def test_subject_has_a_limited_number_of_blocks(
@@ -328,7 +330,7 @@ def test_erased_text_stays_out_of_blocks(agent: Agent, ann: Subject) -> None:
     made = put(agent, ann, text)
     put(agent, ann, "Ann.")
     forgetting.forget(
-        ann, "record", thread=home(ann), seq=made.seq, until="caches_purged"
+        ann, "record", thread=require_home(ann), seq=made.seq, until="caches_purged"
     )
     with pytest.raises(ValueErasedError):
         put(agent, ann, text)

@@ -34,7 +34,7 @@ NAMES = ("persona", "travel", "home-town")
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, user_id="ann")
     factories.append(agent, "t-1", "Is seat 12A free?")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 def put(agent: Agent, subject: Subject, block: str, text: str, about: str = "") -> None:

@@ -75,17 +75,17 @@ def ann(agent: Agent) -> Subject:
     return subjects.find_or_create(agent.project, "ann")
 
 
-def due(agent: Agent, thread: str = "visit") -> DueExchange | None:
+def find_due(agent: Agent, thread: str = "visit") -> DueExchange | None:
     return consolidations.find_due_exchange(get_thread(agent, thread), now=clock.now())
 
 
 def must(agent: Agent, thread: str = "visit") -> DueExchange:
-    found = due(agent, thread)
+    found = find_due(agent, thread)
     assert found is not None
     return found
 
 
-def held(agent: Agent, subject: Subject) -> ConsolidationState:
+def get_consolidation(agent: Agent, subject: Subject) -> ConsolidationState:
     home = find_home(subject)
     assert home is not None
     thread = str(get_thread(agent, "visit").id)
@@ -97,18 +97,18 @@ def notes(subject: Subject) -> list[Event]:
     return [*rows.order_by("seq")]
 
 
-def values(subject: Subject) -> list[str]:
+def list_values(subject: Subject) -> list[str]:
     return sorted(fact.value for fact in every(subject))
 
 
 def test_exchanges_are_consolidated_newest_first(agent: Agent, ann: Subject) -> None:
     model = Model([HOME], [SHOE, "no claim"], [])
-    while found := due(agent):
+    while found := find_due(agent):
         receipt = consolidations.consolidate_exchange(found, model)
         assert receipt is not None
         assert receipt.events[-1].actor == consolidations.ACTOR
-    assert values(ann) == ["42", "Bergen"]
-    assert held(agent, ann) == ConsolidationState(to=3)
+    assert list_values(ann) == ["42", "Bergen"]
+    assert get_consolidation(agent, ann) == ConsolidationState(to=3)
     told = [json.loads(row.body) for row in notes(ann)]
     assert [(each["begin"], each["to"], each["learnt"]) for each in told] == [
         (2, 3, 1),
@@ -131,7 +131,7 @@ def test_consolidation_asks_a_model_over_http(agent: Agent, ann: Subject) -> Non
     event = receipt.get_event(ExchangeConsolidated)
     assert event.tokens_in > 100
     assert event.cost == price.compute_cost(event.tokens_in, event.tokens_out) > 0
-    assert values(ann) == ["Bergen"]
+    assert list_values(ann) == ["Bergen"]
     assert "I moved to Bergen." in model.asked[0]["messages"][1]["content"]
 
 
@@ -140,7 +140,7 @@ def test_exchange_in_progress_is_not_consolidated_yet(agent: Agent) -> None:
     append(agent, "talk", "one", "two")
     assert must(agent, "talk").episode.end == 1
     consolidations.consolidate_exchange(must(agent, "talk"), Model([]))
-    assert due(agent, "talk") is None
+    assert find_due(agent, "talk") is None
     later = clock.now() + timedelta(minutes=11)
     assert (
         consolidations.find_due_exchange(get_thread(agent, "talk"), now=later)
@@ -153,7 +153,7 @@ def test_two_consolidators_write_one_result(agent: Agent, ann: Subject) -> None:
     first, second = must(agent), must(agent)
     assert consolidations.consolidate_exchange(first, Model([HOME])) is not None
     assert consolidations.consolidate_exchange(second, Model([SHOE])) is None
-    assert values(ann) == ["Bergen"]
+    assert list_values(ann) == ["Bergen"]
     assert len(notes(ann)) == 1
 
 
@@ -173,7 +173,7 @@ def test_consolidation_killed_before_its_commit_is_written_once(
     again = must(agent)
     assert again.episode.input.index == 2
     consolidations.consolidate_exchange(again, Model([HOME]))
-    assert values(ann) == ["Bergen"]
+    assert list_values(ann) == ["Bergen"]
     assert len(notes(ann)) == 1
 
 
@@ -183,10 +183,10 @@ def test_failed_exchange_holds_up_no_other(agent: Agent, ann: Subject) -> None:
     model = Model(*bad, [SHOE], [])
     for _ in range(3):
         consolidations.consolidate_exchange(must(agent), model)
-    assert values(ann) == ["42"]
+    assert list_values(ann) == ["42"]
     assert consolidations.AGAIN in model.questions[1][-1]["content"]
-    assert due(agent) is None
-    (failed,) = held(agent, ann).failed
+    assert find_due(agent) is None
+    (failed,) = get_consolidation(agent, ann).failed
     assert (failed.begin, failed.attempts) == (2, 1)
     now = clock.now()
     for seconds in consolidation.RETRIES:
@@ -195,10 +195,10 @@ def test_failed_exchange_holds_up_no_other(agent: Agent, ann: Subject) -> None:
             consolidations.consolidate_exchange(
                 must(agent), Model(ModelError("timeout"))
             )
-    (failed,) = held(agent, ann).failed
+    (failed,) = get_consolidation(agent, ann).failed
     assert (failed.attempts, failed.retry_at) == (4, None)
     with time_machine.travel(now + timedelta(days=9)):
-        assert due(agent) is None
+        assert find_due(agent) is None
 
 
 def test_successful_retry_ends_the_failure(agent: Agent, ann: Subject) -> None:
@@ -208,8 +208,8 @@ def test_successful_retry_ends_the_failure(agent: Agent, ann: Subject) -> None:
         assert one.attempts == 1
         consolidations.consolidate_exchange(one, Model([HOME]))
         assert consolidations.consolidate_exchange(other, Model([HOME])) is None
-    assert held(agent, ann) == ConsolidationState(to=3, skipped=((0, 2),))
-    assert values(ann) == ["Bergen"]
+    assert get_consolidation(agent, ann) == ConsolidationState(to=3, skipped=((0, 2),))
+    assert list_values(ann) == ["Bergen"]
 
 
 ERASURES: dict[str, Callable[[Subject, Any], object]] = {
@@ -232,24 +232,26 @@ def test_consolidation_of_a_message_erased_meanwhile_is_discarded(
     """Discard the model's answer about a message that is gone by then."""
     thread = get_thread(agent, "visit")
 
-    def erased() -> list[Any]:
+    def erase_and_ask() -> list[Any]:
         ERASURES[what](ann, thread)
         return [HOME]
 
     found = must(agent)
-    assert consolidations.consolidate_exchange(found, Model(erased)) is None
+    assert consolidations.consolidate_exchange(found, Model(erase_and_ask)) is None
     assert notes(ann) == []
-    assert values(ann) == []
+    assert list_values(ann) == []
 
 
 def test_consolidation_of_a_subject_erased_meanwhile_is_discarded(
     agent: Agent, ann: Subject
 ) -> None:
-    def erased() -> list[Any]:
+    def erase_and_ask() -> list[Any]:
         forgetting.forget(ann, until="fenced")
         return [HOME]
 
-    assert consolidations.consolidate_exchange(must(agent), Model(erased)) is None
+    assert (
+        consolidations.consolidate_exchange(must(agent), Model(erase_and_ask)) is None
+    )
     assert notes(ann) == []
 
 
@@ -280,7 +282,7 @@ def test_erased_fact_alone_is_left_out_of_a_consolidation(
     receipt = consolidations.consolidate_exchange(must(agent), Model([HOME, SHOE]))
     assert receipt is not None
     assert receipt.get_event(ExchangeConsolidated).dropped == 1
-    assert values(ann) == ["42"]
+    assert list_values(ann) == ["42"]
 
 
 def test_consolidation_without_room_for_facts_is_given_up(
@@ -328,19 +330,19 @@ def test_imported_exchange_is_not_consolidated_again(
         consolidations.consolidate_exchange(must(agent), model)
     bundled.take(bundled.export(ann), zeta)
     there = subjects.find_or_create(zeta.id, "ann")
-    assert values(there) == ["Bergen"]
+    assert list_values(there) == ["Bergen"]
     assert len(notes(there)) == 2
-    assert held(stranger, there) == held(agent, ann)
+    assert get_consolidation(stranger, there) == get_consolidation(agent, ann)
     assert must(stranger).episode.input.index == 0
     asked = Model([SHOE], [HOME])
     consolidations.consolidate_exchange(must(stranger), asked)
-    assert due(stranger) is None
+    assert find_due(stranger) is None
     assert "Bye." in asked.questions[0][1]["content"]
     with time_machine.travel(clock.now() + timedelta(seconds=61)):
         consolidations.consolidate_exchange(must(stranger), asked)
-        assert due(stranger) is None
+        assert find_due(stranger) is None
     assert "I wear 42." in asked.questions[1][1]["content"]
-    assert (values(there), values(ann)) == (["42", "Bergen"], ["Bergen"])
+    assert (list_values(there), list_values(ann)) == (["42", "Bergen"], ["Bergen"])
 
 
 def test_equal_exchanges_ask_the_model_once(agent: Agent, ann: Subject) -> None:

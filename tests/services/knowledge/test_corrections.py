@@ -25,10 +25,10 @@ from memoryhub.services.paging import page_searches
 from memoryhub.services.rebuild import rebuild
 from tests.cast import bundled, factories, forgetting
 from tests.cast.factories import run
-from tests.cast.knowing import claim, day, end, every, retract, say
+from tests.cast.knowing import claim, end, every, retract, say, to_day
 from tests.services.observing.test_extraction import SETTINGS, request_of, talk
-from tests.services.turns.test_recall import brought
-from tests.services.turns.test_turns import begin, recorded
+from tests.services.turns.test_recall import get_brought_text
+from tests.services.turns.test_turns import begin, reassemble_request
 
 pytestmark = pytest.mark.django_db
 
@@ -61,19 +61,23 @@ CORRECTED = {
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "spring", user_id="ann")
     factories.append(
-        agent, "spring", *(f"My {each} is {was}." for each, (was, _) in _all())
+        agent,
+        "spring",
+        *(f"My {each} is {was}." for each, (was, _) in _list_corrected()),
     )
     factories.make_thread(agent, "summer", user_id="ann")
     factories.append(
-        agent, "summer", *(f"My {each} is {now} by now." for each, (_, now) in _all())
+        agent,
+        "summer",
+        *(f"My {each} is {now} by now." for each, (_, now) in _list_corrected()),
     )
-    ann = forgetting.of(agent, "ann")
+    ann = forgetting.get_subject(agent, "ann")
     for n, predicate in enumerate(CORRECTED):
         correct(agent, ann, n, predicate)
     return ann
 
 
-def _all() -> list[tuple[str, tuple[str, str]]]:
+def _list_corrected() -> list[tuple[str, tuple[str, str]]]:
     return [*CORRECTED.items()]
 
 
@@ -96,7 +100,7 @@ def correct(agent: Agent, ann: Subject, n: int, predicate: str) -> None:
 
 def find(ann: Subject, query: str, **where: Any) -> list[SearchHit]:
     request = SearchRequest.parse(query, limit=20)
-    told = FactFilter(**{"valid_at": day(100)} | where)
+    told = FactFilter(**{"valid_at": to_day(100)} | where)
     return [*searching.recall(ann, replace(request, where=told)).items]
 
 
@@ -105,7 +109,7 @@ def test_corrected_value_is_marked_in_recall_and_requests(
 ) -> None:
     """Mark all twenty old values in recall and in a new thread's requests."""
     factories.make_thread(agent, "t-1", user_id="ann", recall="subject")
-    for n, (predicate, (was, now)) in enumerate(_all()):
+    for n, (predicate, (was, now)) in enumerate(_list_corrected()):
         hits = find(ann, f"What is my {predicate}?")
         assert any(now in hit.excerpt.text for hit in hits), predicate
         told = [hit for hit in hits if was in hit.excerpt.text]
@@ -113,11 +117,11 @@ def test_corrected_value_is_marked_in_recall_and_requests(
         mark = _mark(n, predicate, now)
         assert [hit.marks for hit in told] == [mark], predicate
         begun = begin(agent, f"What is my {predicate}?")
-        entries = brought(begun.request).split("\n\n")
+        entries = get_brought_text(begun.request).split("\n\n")
         assert any(now in entry for entry in entries), predicate
         for entry in entries:
             assert f"is {was}" not in entry or mark in entry, entry
-        assert recorded(agent, begun.turn) == begun.request
+        assert reassemble_request(agent, begun.turn) == begun.request
 
 
 def test_recalled_facts_are_those_valid_on_the_asked_day(
@@ -126,7 +130,7 @@ def test_recalled_facts_are_those_valid_on_the_asked_day(
     for n in range(50):
         say(agent, ann, claim("BGO", 10, predicate="hub", confidence=n / 100))
     other = say(agent, ann, claim("OSL", 40, predicate="hub")).seq
-    (hit,) = find(ann, "kind:fact hub bgo osl", valid_at=day(20))
+    (hit,) = find(ann, "kind:fact hub bgo osl", valid_at=to_day(20))
     assert hit.excerpt.text == (
         "user hub BGO, since 2026-01-11 until 2026-02-10, confidence 0.49"
     )
@@ -138,8 +142,8 @@ def test_recalled_facts_are_those_valid_on_the_asked_day(
     assert {each.fact.value for each in both if each.fact} == {
         each.value for each in _timeline(ann, other)
     }
-    assert find(ann, "kind:fact hub", valid_at=day(0)) == []
-    believed = find(ann, "kind:fact hub", known_at=day(1))
+    assert find(ann, "kind:fact hub", valid_at=to_day(0)) == []
+    believed = find(ann, "kind:fact hub", known_at=to_day(1))
     assert believed == []
 
 
@@ -162,8 +166,8 @@ def test_thread_search_marks_facts_that_no_longer_hold(
 ) -> None:
     home, spring = find_home(ann), factories.get_thread(agent, "spring")
     assert home is not None
-    where = FactFilter(valid_at=day(100))
-    for n, (predicate, (was, now)) in enumerate(_all()):
+    where = FactFilter(valid_at=to_day(100))
+    for n, (predicate, (was, now)) in enumerate(_list_corrected()):
         request = replace(SearchRequest.parse(f"my {predicate}", limit=1), where=where)
         (hit,) = searching.search_thread(spring, request).items
         assert was in hit.excerpt.text
@@ -183,7 +187,9 @@ def test_marked_text_leaves_the_exchange_when_its_mark_is_erased(
 ) -> None:
     factories.make_thread(agent, "t-1", user_id="ann", recall="subject")
     first = begin(agent, "What is my employer?")
-    assert "since 2026-01-06 employer Havbris]" in (before := brought(first.request))
+    assert "since 2026-01-06 employer Havbris]" in (
+        before := get_brought_text(first.request)
+    )
     home = find_home(ann)
     assert home is not None
     (seq,) = (
@@ -228,7 +234,7 @@ def test_corrected_value_is_marked_in_the_log(agent: Agent) -> None:
     begun = talk(agent, 3, 101)
     log, _ = request_of(begun)
     assert re.search(r"Gardermoen, never from Torp\. \[1\]$", log, re.MULTILINE)
-    ann = forgetting.of(agent, "ann")
+    ann = forgetting.get_subject(agent, "ann")
     say(agent, ann, claim("Gardermoen", 0, source=("t-1", place)))
     assert request_of(talk(agent, 101, 103))[0] == log
     say(agent, ann, claim("Flesland </VM:LOG>", 9))

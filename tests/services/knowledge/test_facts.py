@@ -35,12 +35,12 @@ from tests.cast import bundled, factories, forgetting
 from tests.cast.knowing import (
     claim,
     configure,
-    day,
     end,
     every,
     retract,
     say,
-    spans,
+    to_day,
+    to_spans,
 )
 from tests.oracles import memory_acts as acts
 from tests.oracles.page_acts import act
@@ -54,7 +54,7 @@ PURGED = "caches_purged"
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "visit", user_id="ann")
     factories.append(agent, "visit", "I moved to Bergen.", "Noted.")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 def test_asserted_facts_are_read_as_of_any_day(agent: Agent, ann: Subject) -> None:
@@ -65,12 +65,12 @@ def test_asserted_facts_are_read_as_of_any_day(agent: Agent, ann: Subject) -> No
         claim("Silver", 5, predicate="tier"),
     )
     say(agent, ann, claim("BGO", 31, 90, confidence=0.9))
-    now = every(ann, valid_at=day(40))
+    now = every(ann, valid_at=to_day(40))
     assert {(each.predicate, each.value) for each in now} == {
         ("home airport", "BGO"),
         ("tier", "Silver"),
     }
-    told = spans(every(ann, ended=True, predicate="Home  Airport", entity="USER"))
+    told = to_spans(every(ann, ended=True, predicate="Home  Airport", entity="USER"))
     assert told == [("OSL", 0, 31), ("BGO", 31, 90), ("OSL", 90, None)]
     assert every(ann, entity="somebody") == []
     (line,) = every(ann, predicate="tier")
@@ -85,9 +85,9 @@ def test_recorded_time_is_the_home_threads(agent: Agent, ann: Subject) -> None:
     first = say(agent, ann, claim("OSL", 0)).events[-1].at
     say(agent, ann, claim("BGO", 31))
     before = every(ann, known_at=first)
-    assert spans(before)
+    assert to_spans(before)
     assert every(ann, known_at=first - timedelta(days=1)) == []
-    assert spans(every(ann)) == [("BGO", 31, None)]
+    assert to_spans(every(ann)) == [("BGO", 31, None)]
 
 
 def test_claim_without_a_time_begins_with_its_source(
@@ -104,12 +104,12 @@ def test_claim_without_a_time_begins_with_its_source(
 def test_claim_begins_at_the_agents_time_of_its_source(
     agent: Agent, ann: Subject
 ) -> None:
-    slot = factories.make_slot("I moved.", agent_at=day(-400))
+    slot = factories.make_slot("I moved.", agent_at=to_day(-400))
     said = act(agent, AppendSlots(slots=(slot,)), "visit")
     say(agent, ann, claim("BGO", source=("visit", said.seq)))
-    (fact,) = every(ann, valid_at=day(-399))
-    assert fact.valid_from == day(-400)
-    assert every(ann, valid_at=day(-401)) == []
+    (fact,) = every(ann, valid_at=to_day(-399))
+    assert fact.valid_from == to_day(-400)
+    assert every(ann, valid_at=to_day(-401)) == []
 
 
 @pytest.mark.parametrize("source", [("visit", 1), ("visit", 99), ("no", 2), ("bo", 2)])
@@ -141,22 +141,22 @@ def test_ended_fact_names_the_event_that_ended_it(agent: Agent, ann: Subject) ->
     seq = end(agent, ann, every(ann)[0].id, 60).seq
     assert every(ann) == []
     (fact,) = every(ann, ended=True)
-    assert (spans([fact]), fact.closed_by) == ([("OSL", 0, 60)], seq)
+    assert (to_spans([fact]), fact.closed_by) == ([("OSL", 0, 60)], seq)
     assert fact.confirmations == 2
 
 
 def test_retracted_fact_is_gone_and_listed_as_wrong(agent: Agent, ann: Subject) -> None:
     say(agent, ann, claim("aisle", 0), claim("window", 9), claim("window", 12))
     window = every(ann)[0]
-    story = known.get_fact(ann, window.id, now=day(20))
+    story = known.get_fact(ann, window.id, now=to_day(20))
     assert len(story.rests_on) == 2
     retract(agent, ann, window.id, "wrong")
-    assert spans(every(ann)) == [("aisle", 0, None)]
+    assert to_spans(every(ann)) == [("aisle", 0, None)]
     assert [line.value for line in known.list_wrong(ann)] == ["window", "window"]
     say(agent, ann, claim("Window ", 15, origin="model"))
-    assert spans(every(ann)) == [("aisle", 0, None)]
+    assert to_spans(every(ann)) == [("aisle", 0, None)]
     say(agent, ann, claim("window", 16))
-    assert spans(every(ann)) == [("window", 16, None)]
+    assert to_spans(every(ann)) == [("window", 16, None)]
     # A second retraction changes nothing, and an unknown number is refused.
     thread = Thread.objects.get(subject=ann, home=True)
     assert not retract(agent, ann, window.id, whole=False).events
@@ -209,15 +209,15 @@ def learn_fact(agent: Agent, subject: Subject, value: str = "BGO") -> Event:
 def test_facts_of_an_erased_source_are_erased(agent: Agent, ann: Subject) -> None:
     say(agent, ann, claim("OSL", 0))
     said = learn_fact(agent, ann)
-    assert spans(every(ann)) == [("BGO", 3, None)]
+    assert to_spans(every(ann)) == [("BGO", 3, None)]
     thread = Thread.objects.get(name="visit")
     forgetting.forget(ann, "record", thread=thread, seq=said.seq, until=PURGED)
-    assert spans(every(ann)) == [("OSL", 0, None)]
+    assert to_spans(every(ann)) == [("OSL", 0, None)]
     # The assertion's row went with its payload.
     assert Assertion.objects.filter(thread__subject=ann).count() == 1
     home = Thread.objects.select_related("subject").get(subject=ann, home=True)
     rebuild(home)
-    assert spans(every(ann)) == [("OSL", 0, None)]
+    assert to_spans(every(ann)) == [("OSL", 0, None)]
 
 
 def test_erased_fact_may_not_be_asserted_again(agent: Agent, ann: Subject) -> None:
@@ -253,7 +253,7 @@ def test_retired_thread_keeps_its_facts(agent: Agent, ann: Subject) -> None:
     learn_fact(agent, ann)
     thread = Thread.objects.get(name="visit")
     forgetting.forget(ann, "thread", thread=thread, reason="retention", until=PURGED)
-    assert spans(every(ann)) == [("BGO", 3, None)]
+    assert to_spans(every(ann)) == [("BGO", 3, None)]
     (fact,) = every(ann)
     assert fact.sources == ()
 
@@ -264,15 +264,15 @@ def test_bundle_brings_home_and_facts_back(
     say(agent, ann, claim("OSL", 0), claim("tea", 0, predicate="likes"))
     learn_fact(agent, ann)
     retract(agent, ann, say(agent, ann, claim("TRD", 1)).seq, "wrong", whole=False)
-    before = spans(every(ann, ended=True))
+    before = to_spans(every(ann, ended=True))
     bundled.take(bundled.export(ann), zeta)
     there = subjects.find(zeta.id, "ann")
     assert there is not None
-    assert sorted(spans(every(there, ended=True))) == sorted(before)
+    assert sorted(to_spans(every(there, ended=True))) == sorted(before)
     # The imported subject has other keys, and its timelines go on.
     other = factories.make_agent(zeta)
     say(other, there, claim("BGO", 10, predicate="HOME airport"))
-    assert spans(every(there, predicate="home airport")) == [("BGO", 3, None)]
+    assert to_spans(every(there, predicate="home airport")) == [("BGO", 3, None)]
     assert [line.value for line in known.list_wrong(there)] == ["TRD"]
 
 
@@ -294,7 +294,7 @@ def test_outdated_fact_is_not_reported_as_an_erased_hit(
 ) -> None:
     say(agent, ann, claim("OSL", 0))
     say(agent, ann, claim("BGO", 3))
-    where = FactFilter(valid_at=day(9))
+    where = FactFilter(valid_at=to_day(9))
     found = searching.recall(ann, replace(SearchRequest.parse("OSL"), where=where))
     assert (found.items, found.reason) == ((), "no_match")
 
@@ -310,7 +310,7 @@ def test_current_fact_is_found_behind_more_old_values_than_are_opened(
     monkeypatch.setattr(hits, "CHUNK", 2)
     say(agent, ann, *(claim(f"airport {n}", n) for n in range(40)))
     now = say(agent, ann, claim("Bergen Flesland, by the sea", 50)).seq
-    where = FactFilter(valid_at=day(99))
+    where = FactFilter(valid_at=to_day(99))
     request = replace(SearchRequest.parse("airport"), where=where)
     searching.recall(ann, request)
     with django_assert_max_num_queries(3):
@@ -326,6 +326,6 @@ def test_recall_says_that_not_all_matches_were_looked_at(
     say(agent, ann, *(claim("BGO", 0, predicate=f"airport {n}") for n in range(4)))
     request = SearchRequest.parse("airport")
     for limit, degraded in ((3, ()), (4, ("matches",))):
-        asked = replace(request, where=FactFilter(valid_at=day(9)), limit=limit)
+        asked = replace(request, where=FactFilter(valid_at=to_day(9)), limit=limit)
         found = searching.recall(ann, asked)
         assert (len(found.items), found.degraded) == (3, degraded)

@@ -45,10 +45,10 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, user_id="ann")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
-def page(text: str, page_id: str = "persona") -> NewPage:
+def build_page(text: str, page_id: str = "persona") -> NewPage:
     size = tokens.estimate_tokens(text)
     payload = f'{{"content":{{"text":"{text}"}}}}'.encode()
     return NewPage(
@@ -66,11 +66,11 @@ def page(text: str, page_id: str = "persona") -> NewPage:
 def write(
     agent: Agent, subject: Subject, text: str = "Ann flies often."
 ) -> OrderReceipt:
-    command = WriteBlock(page=page(text))
+    command = WriteBlock(page=build_page(text))
     return run(homes.submit(agent=agent, subject=subject, command=command))
 
 
-def home(subject: Subject) -> Thread:
+def get_home(subject: Subject) -> Thread:
     rows = Thread.objects.select_related("subject", "project")
     return rows.get(subject=subject, home=True, name=f"mh.home.{subject.id}")
 
@@ -78,7 +78,7 @@ def home(subject: Subject) -> Thread:
 def test_first_write_makes_the_home_thread(agent: Agent, ann: Subject) -> None:
     made, again = write(agent, ann), write(agent, ann, "Ann flies at night.")
     assert (made.created, again.created) == (True, False)
-    assert made.thread == again.thread == home(ann).id
+    assert made.thread == again.thread == get_home(ann).id
     types = Event.objects.filter(thread=made.thread).order_by("seq")
     assert [*types.values_list("type", flat=True)] == [
         "thread.created",
@@ -89,18 +89,18 @@ def test_first_write_makes_the_home_thread(agent: Agent, ann: Subject) -> None:
 
 def test_subject_has_one_home_thread(agent: Agent, ann: Subject) -> None:
     write(agent, ann)
-    row = home(ann)
+    row = get_home(ann)
     row.pk, row.name = None, "another"
     with pytest.raises(IntegrityError), transaction.atomic():
         Thread.objects.bulk_create([row])
     nobody = subjects.get_anonymous(agent.project)
-    assert write(agent, nobody).thread != home(ann).id
+    assert write(agent, nobody).thread != get_home(ann).id
 
 
 def test_home_thread_refuses_foreign_commands(agent: Agent, ann: Subject) -> None:
     """Refuse every command except those of knowledge, and change nothing."""
     head = write(agent, ann).seq
-    name = home(ann).name
+    name = get_home(ann).name
     refused: list[Any] = [
         lambda: factories.append(agent, name, "hello"),
         lambda: factories.make_page(agent, "p", thread=name),
@@ -114,7 +114,7 @@ def test_home_thread_refuses_foreign_commands(agent: Agent, ann: Subject) -> Non
     for act in refused:
         with pytest.raises(HomeThreadError):
             act()
-    assert home(ann).head_seq == head
+    assert get_home(ann).head_seq == head
     for taken in (f"mh.home.{agent.anonymous}", "mh.home.x"):
         with pytest.raises(InvalidError):
             factories.append(agent, taken, "hello")
@@ -129,29 +129,29 @@ def test_home_thread_is_neither_counted_nor_listed(
     write(agent, ann)
     acme.refresh_from_db()
     assert acme.thread_count == 1
-    now = home(ann).last_event_at + timedelta(seconds=1)
+    now = get_home(ann).last_event_at + timedelta(seconds=1)
     seen = listing.list_threads(acme.id).items
     assert [each.name for each in seen] == ["t-1"]
     found = catalogue.list_threads(acme, terms=(), now=now).items
     assert [each.name for each in found] == ["t-1"]
     due = retention.filter_due(acme, at=now)
     assert "t-1" in {each.name for each in due}
-    assert home(ann).name not in {each.name for each in due}
+    assert get_home(ann).name not in {each.name for each in due}
 
 
 def test_home_thread_is_read_by_its_subjects_keys_alone(
     agent: Agent, acme: Project, ann: Subject
 ) -> None:
     write(agent, ann)
-    name = home(ann).name
+    name = get_home(ann).name
     own = factories.make_agent(acme, subject=ann)
-    assert listing.get_thread(acme.id, name, bound=own.bound).id == home(ann).id
+    assert listing.get_thread(acme.id, name, bound=own.bound).id == get_home(ann).id
     stranger = subjects.find_or_create(acme.id, "bob")
     with pytest.raises(NotFoundError):
         listing.get_thread(acme.id, name, bound=stranger.id)
     with pytest.raises(NotFoundError):
         write(factories.make_agent(acme, subject=stranger), ann)
-    assert write(own, ann, "Hers.").thread == home(ann).id
+    assert write(own, ann, "Hers.").thread == get_home(ann).id
 
 
 def test_home_thread_of_a_restricted_or_erased_subject_refuses_agents(
@@ -168,7 +168,7 @@ def test_home_thread_of_a_restricted_or_erased_subject_refuses_agents(
 
 def test_erased_home_thread_is_made_anew(agent: Agent, ann: Subject) -> None:
     first = write(agent, ann).thread
-    forgetting.forget(ann, "thread", thread=home(ann), until="caches_purged")
+    forgetting.forget(ann, "thread", thread=get_home(ann), until="caches_purged")
     again = write(agent, ann, "Ann flies at night.")
     assert again.created
     assert again.thread != first
@@ -198,13 +198,13 @@ def test_home_thread_is_imported_from_a_bundle(
     agent: Agent, acme: Project, zeta: Project, ann: Subject
 ) -> None:
     write(agent, ann)
-    forgetting.forget(ann, "thread", thread=home(ann), until="caches_purged")
+    forgetting.forget(ann, "thread", thread=get_home(ann), until="caches_purged")
     write(agent, ann, "Ann flies at night.")
     data = bundled.export(ann)
     taken = bundled.take(data, zeta)
     there = subjects.find_or_create(zeta.id, "ann")
     assert there.id == taken.subject
-    assert home(there).status == "open"
+    assert get_home(there).status == "open"
     zeta.refresh_from_db()
     assert zeta.thread_count == 1
     for whole in (data, bundled.export(there)):

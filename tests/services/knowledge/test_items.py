@@ -43,7 +43,7 @@ HOUR = Expiry(given=True, ttl=timedelta(hours=1))
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, user_id="ann")
-    return forgetting.of(agent, "ann")
+    return forgetting.get_subject(agent, "ann")
 
 
 def put(
@@ -72,7 +72,7 @@ def get(subject: Subject, name: str = "seat", *, seq: int | None = None) -> Any:
     return reading.get_item(home, "trips:oslo", name, seq=seq).value
 
 
-def home(subject: Subject) -> Thread:
+def require_home(subject: Subject) -> Thread:
     found = find_home(subject)
     assert found is not None
     return found
@@ -86,7 +86,7 @@ def test_item_is_read_as_of_each_event_of_the_home_thread(
     first = put(agent, ann)
     deleted = delete(agent, ann)
     put(agent, ann, value=None)
-    assert first.name == home(ann).name
+    assert first.name == require_home(ann).name
     assert get(ann) is None
     assert get(ann, seq=first.seq) == SEAT
     assert deleted is not None
@@ -103,7 +103,7 @@ def test_deletion_makes_no_home_thread(agent: Agent, ann: Subject) -> None:
 
 def test_home_thread_takes_names_of_items_only(agent: Agent, ann: Subject) -> None:
     put(agent, ann)
-    thread, head = home(ann).name, home(ann).head_seq
+    thread, head = require_home(ann).name, require_home(ann).head_seq
     for name in ("seat", "trips:", "trips::seat"):
         change = keys.build_setting(name, 1, Expiry())
         with pytest.raises(InvalidError):
@@ -112,7 +112,7 @@ def test_home_thread_takes_names_of_items_only(agent: Agent, ann: Subject) -> No
         put(agent, ann, "s" * 118)
     with pytest.raises(HomeThreadError):
         run(homes.submit(agent=agent, subject=ann, command=ClearKeys()))
-    assert home(ann).head_seq == head
+    assert require_home(ann).head_seq == head
     change = keys.build_setting("trips:oslo:seat", 7, Expiry())
     run(keys.change_keys(agent=agent, thread=thread, changes=(change,)))
     assert get(ann) == 7
@@ -140,9 +140,9 @@ def test_expired_item_is_gone_then_swept_then_erased_from_history(
 def test_erasure_reaches_items(agent: Agent, ann: Subject, scope: str) -> None:
     receipt = put(agent, ann)
     where: dict[str, Any] = {
-        "record": {"thread": home(ann), "seq": receipt.seq},
+        "record": {"thread": require_home(ann), "seq": receipt.seq},
         "before": {"before": clock.now() + timedelta(microseconds=1)},
-        "thread": {"thread": home(ann)},
+        "thread": {"thread": require_home(ann)},
     }
     erasure = forgetting.forget(ann, scope, **where.get(scope, {}))
     assert erasure.state == "complete"
@@ -163,7 +163,7 @@ def test_items_are_exported_and_imported(
 ) -> None:
     put(agent, ann)
     data = bundled.export(ann)
-    listed = bundled.records(bundled.opened(data), "state/keys.jsonl")
+    listed = bundled.list_records(bundled.open_bundle(data), "state/keys.jsonl")
     assert [(each["key"], each["value"]) for each in listed] == [
         ("trips:oslo:seat", SEAT)
     ]

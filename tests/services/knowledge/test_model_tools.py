@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, user_id="ann", model_tools=True)
-    ann = forgetting.of(agent, "ann")
+    ann = forgetting.get_subject(agent, "ann")
     draft = BlockDraft(block="persona", text="Ann flies.")
     run(blocks.put_block(agent=agent, subject=ann, draft=draft))
     return ann

@@ -64,11 +64,11 @@ def delete(agent: Agent, target: int | str, thread: str = "t-1") -> OrderReceipt
     return run(checkpoints.delete_checkpoint(agent=agent, thread=thread, target=target))
 
 
-def value(agent: Agent, thread: str = "t-1") -> object:
+def get_value(agent: Agent, thread: str = "t-1") -> object:
     return key_queries.get_key(factories.get_thread(agent, thread), "k").value
 
 
-def listed(agent: Agent, thread: str = "t-1") -> list[int]:
+def list_seqs(agent: Agent, thread: str = "t-1") -> list[int]:
     row = factories.get_thread(agent, thread)
     return [each.seq for each in reading.list_checkpoints(row, limit=200).items]
 
@@ -90,12 +90,12 @@ def test_restore_is_one_event_after_an_automatic_checkpoint(agent: Agent) -> Non
     assert isinstance(automatic.event, CheckpointTaken)
     assert isinstance(restored.event, CheckpointRestored)
     assert restored.event.before == automatic.seq
-    assert (automatic.at, value(agent)) == (restored.at, "then")
+    assert (automatic.at, get_value(agent)) == (restored.at, "then")
     assert Key.objects.get().version == 2
     undone = restore(agent, automatic.seq)
     # The state equals a checkpoint, so none is taken.
     assert [each.event.event_type for each in undone.events] == ["checkpoint.restored"]
-    assert value(agent) == "now"
+    assert get_value(agent) == "now"
     assert restore(agent, automatic.seq).events == ()
 
 
@@ -124,17 +124,17 @@ def test_fork_numbers_inherited_checkpoints_by_its_own_seqs(agent: Agent) -> Non
     put(agent, "new")
     new = take(agent).seq
     acts.fork(agent, "t-1", "f")
-    assert listed(agent, "f") == [old - new, 0]
+    assert list_seqs(agent, "f") == [old - new, 0]
     put(agent, "own", thread="f")
     told = restore(agent, old - new, thread="f")
-    assert value(agent, "f") == "old"
+    assert get_value(agent, "f") == "old"
     event = told.get_event(CheckpointRestored)
     assert reading.to_number(told, event.before) == told.events[0].seq == 3
     assert reading.to_number(told, event.target) == old - new
     assert reading.to_number(told, None) is None
     delete(agent, 0, thread="f")
-    assert listed(agent, "f") == [old - new, 3]
-    assert listed(agent) == [old, new]
+    assert list_seqs(agent, "f") == [old - new, 3]
+    assert list_seqs(agent) == [old, new]
 
 
 def test_repeated_restore_tells_the_same_checkpoint_number(agent: Agent) -> None:

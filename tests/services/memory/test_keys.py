@@ -67,7 +67,7 @@ def retime(
     )
 
 
-def line(agent: Agent, key: str = "k", thread: str = "t-1") -> reading.KeyLine:
+def get_line(agent: Agent, key: str = "k", thread: str = "t-1") -> reading.KeyLine:
     return reading.get_key(factories.get_thread(agent, thread), key)
 
 
@@ -83,7 +83,7 @@ def test_set_key_makes_the_thread_and_a_row(agent: Agent) -> None:
     row = Key.objects.get()
     assert (row.key, row.version, row.value_seq) == ("k", 2, 2)
     assert row.expires_at == event.expires_at == DueValue.objects.get().due_at
-    found = line(agent)
+    found = get_line(agent)
     assert (found.value, found.set_by) == ({"a": None}, agent.actor)
 
 
@@ -161,14 +161,14 @@ def test_invalid_key_value_or_expiry_is_refused(agent: Agent, kind: str) -> None
 def test_typed_value_is_kept_as_it_stands(agent: Agent) -> None:
     change = keys.parse_setting("k", b' {"b": 1.0, "a": [null]} ', NEVER)
     run(keys.change_keys(agent=agent, thread="t-1", changes=(change,)))
-    assert list(line(agent).value.items()) == [("b", 1.0), ("a", [None])]
+    assert list(get_line(agent).value.items()) == [("b", 1.0), ("a", [None])]
 
 
 def test_retime_moves_the_expiry_alone(agent: Agent) -> None:
     first = put(agent, until=MINUTE).seq
     told = retime(agent, NEVER, expected=Expected(version=first))
     assert told.get_event(KeyRetimed).expires_at is None
-    assert (line(agent).version, line(agent).value) == (told.seq, 1)
+    assert (get_line(agent).version, get_line(agent).value) == (told.seq, 1)
     assert Key.objects.get().value_seq == first
     assert not DueValue.objects.exists()
     with pytest.raises(StaleError):
@@ -194,7 +194,7 @@ def test_fork_keeps_a_value_that_it_retimed(agent: Agent, acme: Project) -> None
     clock.use_source(lambda: int(later.timestamp() * 10**9) + 10**9)
     now = clock.now()
     assert (expiry.expire(now), expiry.erase(now)) == (1, 1)
-    assert line(agent, thread="f").value == "v"
+    assert get_line(agent, thread="f").value == "v"
     with pytest.raises(ContentErasedError):
         reading.get_key(factories.get_thread(agent), "k", seq=2)
 

@@ -36,16 +36,16 @@ def thread(agent: Agent) -> Thread:
     return factories.get_thread(agent)
 
 
-def line(agent: Agent, key: str = "seat", name: str = "t-1") -> keys.KeyLine:
+def get_line(agent: Agent, key: str = "seat", name: str = "t-1") -> keys.KeyLine:
     return keys.get_key(factories.get_thread(agent, name), key)
 
 
 def test_key_is_set_retimed_and_deleted_at_its_version(
     agent: Agent, thread: Thread
 ) -> None:
-    seen = line(agent).version
+    seen = get_line(agent).version
     operator_memory.set_key(thread, "seat", b'{"b":1}', NEVER, version=seen, actor=BY)
-    now = line(agent)
+    now = get_line(agent)
     assert (now.value, now.set_by) == ({"b": 1}, BY)
     for version in (seen, now.version + 1):
         with pytest.raises(StaleError):
@@ -58,11 +58,11 @@ def test_key_is_set_retimed_and_deleted_at_its_version(
     operator_memory.retime_key(
         row, "seat", lasting(MINUTE), version=now.version, actor=BY
     )
-    assert line(agent).expires_at is not None
-    last = line(agent).version
+    assert get_line(agent).expires_at is not None
+    last = get_line(agent).version
     operator_memory.delete_key(thread, "seat", version=last, actor=BY)
     with pytest.raises(KeyNotFoundError):
-        line(agent)
+        get_line(agent)
 
 
 def test_keys_are_cleared_once_a_checkpoint_keeps_them(
@@ -74,7 +74,7 @@ def test_keys_are_cleared_once_a_checkpoint_keeps_them(
     row = factories.get_thread(agent)
     assert keys.count_keys(row) == 0
     operator_memory.restore_checkpoint(row, kept.seq, ("keys",), actor=BY)
-    assert (line(agent).value, line(agent, "gate").value) == ("12A", 7)
+    assert (get_line(agent).value, get_line(agent, "gate").value) == ("12A", 7)
     for key in ("seat", "gate"):
         memory_acts.delete_key(agent, key)
     head = factories.get_thread(agent).head_seq
@@ -83,7 +83,7 @@ def test_keys_are_cleared_once_a_checkpoint_keeps_them(
 
 
 def test_invalid_key_value_is_refused(agent: Agent, thread: Thread) -> None:
-    seen = line(agent).version
+    seen = get_line(agent).version
     for text, refusal in (
         (b"{", JsonRefusedError),
         (b"", JsonRefusedError),
@@ -91,34 +91,34 @@ def test_invalid_key_value_is_refused(agent: Agent, thread: Thread) -> None:
     ):
         with pytest.raises(refusal):
             operator_memory.set_key(thread, "seat", text, NEVER, version=seen, actor=BY)
-    assert line(agent).version == seen
+    assert get_line(agent).version == seen
 
 
 def test_new_key_needs_a_free_and_valid_name(agent: Agent, thread: Thread) -> None:
     operator_memory.set_key(thread, "gate", b"7", NEVER, version=None, actor=BY)
-    assert line(agent, "gate").value == 7
+    assert get_line(agent, "gate").value == 7
     with pytest.raises(KeyExistsError):
         operator_memory.set_key(thread, "seat", b"7", NEVER, version=None, actor=BY)
     for name in ("", "a b", "_x", "mh.x", "x" * 129):
         with pytest.raises(InvalidError) as refusal:
             operator_memory.set_key(thread, name, b"7", NEVER, version=None, actor=BY)
         assert refusal.value.loc == "key"
-    assert line(agent).value == "12A"
+    assert get_line(agent).value == "12A"
 
 
 def test_key_is_set_back_to_an_earlier_value(agent: Agent, thread: Thread) -> None:
     first = thread.head_seq
     memory_acts.set_key(agent, "seat", "14C")
-    last = line(agent).version
+    last = get_line(agent).version
     row = factories.get_thread(agent)
     with pytest.raises(StaleError):
         operator_memory.revert_key(row, "seat", first, NEVER, version=first, actor=BY)
     operator_memory.revert_key(row, "seat", first, NEVER, version=last, actor=BY)
-    assert (line(agent).value, line(agent).set_by) == ("12A", BY)
+    assert (get_line(agent).value, get_line(agent).set_by) == ("12A", BY)
     memory_acts.delete_key(agent, "seat")
     row = factories.get_thread(agent)
     operator_memory.revert_key(row, "seat", last, NEVER, version=None, actor=BY)
-    assert line(agent).value == "14C"
+    assert get_line(agent).value == "14C"
     with pytest.raises(KeyNotFoundError):
         operator_memory.revert_key(row, "seat", 0, NEVER, version=last, actor=BY)
 
@@ -128,13 +128,13 @@ def test_retimed_inherited_value_is_written_to_the_fork(
 ) -> None:
     operator_threads.fork(thread, actor=BY, name="alt", seq=thread.head_seq)
     fork = factories.get_thread(agent, "alt")
-    seen = line(agent, name="alt")
+    seen = get_line(agent, name="alt")
     assert seen.inherited
     operator_memory.retime_key(
         fork, "seat", lasting(MINUTE), version=seen.version, actor=BY
     )
-    assert not line(agent, name="alt").inherited
-    assert line(agent, name="alt").value == "12A"
+    assert not get_line(agent, name="alt").inherited
+    assert get_line(agent, name="alt").value == "12A"
 
 
 def test_checkpoints_are_taken_restored_and_deleted(
@@ -149,7 +149,7 @@ def test_checkpoints_are_taken_restored_and_deleted(
     memory_acts.set_key(agent, "seat", "14C")
     # Writes made while the operator reads the preview do not matter.
     operator_memory.restore_checkpoint(thread, taken.seq, RESTORED, actor=BY)
-    assert line(agent).value == "12A"
+    assert get_line(agent).value == "12A"
     operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
     again = operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
     assert not again.events

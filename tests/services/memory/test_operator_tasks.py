@@ -39,12 +39,12 @@ def thread(agent: Agent) -> Thread:
     return factories.get_thread(agent)
 
 
-def task(agent: Agent) -> TaskView:
+def get_task(agent: Agent) -> TaskView:
     return tasks.get_task(factories.get_thread(agent))
 
 
-def wanted(agent: Agent, **changes: Any) -> TaskValues:
-    seen = task(agent)
+def build_values(agent: Agent, **changes: Any) -> TaskValues:
+    seen = get_task(agent)
     values = TaskValues(
         status=seen.status,  # type: ignore[arg-type]  # one of them, as it was stored
         description=seen.description,
@@ -57,30 +57,30 @@ def wanted(agent: Agent, **changes: Any) -> TaskValues:
 
 
 def test_changed_task_fields_alone_are_written(agent: Agent, thread: Thread) -> None:
-    seen = task(agent).version
-    values = wanted(agent, status="blocked", current_step=2, data=None)
+    seen = get_task(agent).version
+    values = build_values(agent, status="blocked", current_step=2, data=None)
     receipt = operator_tasks.set_task(thread, values, version=seen, actor=BY)
     assert receipt is not None
     event = receipt.get_event(TaskUpdated)
     assert (event.status, event.fields) == ("blocked", ["current_step"])
     assert event.cleared == ["data"]
-    now = task(agent)
+    now = get_task(agent)
     assert (now.status, now.current_step, now.data) == ("blocked", 2, None)
     assert (now.description, now.started_at) == ("Rebook", BEGUN)
 
 
 def test_unchanged_task_writes_no_event(agent: Agent, thread: Thread) -> None:
-    seen, head = task(agent).version, thread.head_seq
-    same = wanted(agent)
+    seen, head = get_task(agent).version, thread.head_seq
+    same = build_values(agent)
     assert operator_tasks.set_task(thread, same, version=seen, actor=BY) is None
     assert factories.get_thread(agent).head_seq == head
     # Python's `True` equals 1, but JSON's `true` is another value.
-    other = wanted(agent, data={"b": True, "a": [True]})
+    other = build_values(agent, data={"b": True, "a": [True]})
     assert operator_tasks.set_task(thread, other, version=seen, actor=BY) is not None
 
 
 def test_task_of_another_version_is_not_changed(agent: Agent, thread: Thread) -> None:
-    seen, values = task(agent).version, wanted(agent, current_step=5)
+    seen, values = get_task(agent).version, build_values(agent, current_step=5)
     act(agent, UpdateTask(status="paused"))
     for version in (seen, 99, None):
         with pytest.raises(StaleError):
@@ -89,7 +89,7 @@ def test_task_of_another_version_is_not_changed(agent: Agent, thread: Thread) ->
             )
     with pytest.raises(StaleError):
         operator_tasks.clear_task(thread, version=seen, actor=BY)
-    assert (task(agent).status, task(agent).current_step) == ("paused", 1)
+    assert (get_task(agent).status, get_task(agent).current_step) == ("paused", 1)
 
 
 def test_task_is_begun_and_cleared(agent: Agent) -> None:
@@ -97,12 +97,12 @@ def test_task_is_begun_and_cleared(agent: Agent) -> None:
     row = factories.get_thread(agent)
     values = TaskValues(status="pending", current_step=0)
     operator_tasks.set_task(row, values, version=None, actor=BY)
-    begun = task(agent)
+    begun = get_task(agent)
     assert (begun.status, begun.current_step) == ("pending", 0)
     assert begun.started_at is not None
     operator_tasks.clear_task(row, version=begun.version, actor=BY)
     with pytest.raises(TaskNotFoundError):
-        task(agent)
+        get_task(agent)
     with pytest.raises(StaleError):
         operator_tasks.set_task(
             factories.get_thread(agent), values, version=begun.version, actor=BY
@@ -125,15 +125,15 @@ def test_task_is_begun_and_cleared(agent: Agent) -> None:
 def test_invalid_task_field_is_refused(
     agent: Agent, thread: Thread, field: str, value: object
 ) -> None:
-    seen = task(agent).version
+    seen = get_task(agent).version
     with pytest.raises(InvalidError) as refusal:
         operator_tasks.set_task(
-            thread, wanted(agent, **{field: value}), version=seen, actor=BY
+            thread, build_values(agent, **{field: value}), version=seen, actor=BY
         )
     assert refusal.value.loc == field
     for text in ("a\x00b", "\ud800"):
         with pytest.raises(JsonRefusedError):
             operator_tasks.set_task(
-                thread, wanted(agent, description=text), version=seen, actor=BY
+                thread, build_values(agent, description=text), version=seen, actor=BY
             )
-    assert task(agent).version == seen
+    assert get_task(agent).version == seen

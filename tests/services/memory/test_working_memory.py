@@ -52,7 +52,7 @@ def add(agent: Agent, *texts: str, **options: Any) -> OrderReceipt:
     return submit(agent, AddNotes(notes=new), born=True, **options)
 
 
-def task(agent: Agent) -> tasks.TaskView:
+def get_task(agent: Agent) -> tasks.TaskView:
     return tasks.get_task(factories.get_thread(agent))
 
 
@@ -71,17 +71,18 @@ def test_task_is_set_and_updated_field_by_field(agent: Agent) -> None:
     }
     command = SetTask(status="running", fields=fields)
     submit(agent, command, born=True)
-    assert (task(agent).description, task(agent).started_at) == ("Rebook", None)
+    assert (get_task(agent).description, get_task(agent).started_at) == ("Rebook", None)
     update = UpdateTask(fields={"current_step": b"4"}, cleared=("description",))
     told = submit(agent, update).get_event(TaskUpdated)
     assert (told.fields, told.status) == (["current_step"], None)
     assert told.cleared == ["description"]
-    found = task(agent)
+    found = get_task(agent)
     assert (found.status, found.current_step) == ("running", 4)
     assert (found.description, list(found.data or {})) == (None, ["b", "a"])
     assert submit(agent, UpdateTask()).events != ()
     assert (
-        tasks.get_task_after(submit(agent, UpdateTask())).version == task(agent).version
+        tasks.get_task_after(submit(agent, UpdateTask())).version
+        == get_task(agent).version
     )
     assert submit(agent, ClearTask()).seq == 6
     assert submit(agent, ClearTask()).events == ()

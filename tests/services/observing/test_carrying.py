@@ -22,7 +22,7 @@ from memoryhub.services.observing import observers as acts
 from tests.cast import bundled
 from tests.cast.erasings import sound
 from tests.cast.factories import get_thread, make_agent, make_thread, run
-from tests.cast.forgetting import of
+from tests.cast.forgetting import get_subject
 from tests.services.acts import fork, state_of
 from tests.services.observing.test_extraction import SETTINGS, request_of, talk, told
 
@@ -60,7 +60,7 @@ def all_of(thread: Thread, seq: int | None = None) -> list[Any]:
 
 def test_bundle_takes_observations_along(agent: Agent, zeta: Project) -> None:
     row = observed(agent)
-    bundled.take(bundled.export(of(agent, "ann")), zeta)
+    bundled.take(bundled.export(get_subject(agent, "ann")), zeta)
     other = make_agent(zeta)
     there = get_thread(other)
     assert there.id != row.id

@@ -33,7 +33,7 @@ from memoryhub.services.observing.observers import ObservationDraft
 from memoryhub.services.threads import slots
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import BegunTurn, NewTurn
-from tests.cast.erasings import closed, sound
+from tests.cast.erasings import close_erasure, sound
 from tests.cast.factories import get_thread, make_slot, make_thread, run
 from tests.cast.forgetting import forget
 from tests.oracles.observing import Standing
@@ -77,7 +77,7 @@ class Followed:
         for row in self.row.events.filter(seq__gt=before.seq).order_by("seq"):
             event: Any = log.to_recorded(row).event
             if event.event_type == "records.erased":
-                lost |= self._named(event)
+                lost |= self._list_named(event)
                 self.standing.lose(lost)
             self.standing.take(event, inherited + row.seq, self.state, self.live)
         # Everything that was made of erased slots is gone.
@@ -87,7 +87,7 @@ class Followed:
         self.standing.check(self.state, before.observing, self.live)
         self.history[self.state.seq] = self.standing.copy()
 
-    def _named(self, event: Any) -> set[str]:
+    def _list_named(self, event: Any) -> set[str]:
         """Return the observations that an erasure names."""
         return {
             name
@@ -117,7 +117,7 @@ class Life:
         self.late += timedelta(seconds=self.chance.choice([1, 60, 600]))
         steps: dict[Callable[[], None], int] = {
             self.append: 20,
-            self.turn: 14,
+            self.take_turn: 14,
             self.find: 12,
             self.finish: 12,
             self.race: 6,
@@ -149,25 +149,25 @@ class Life:
 
     # Steps
 
-    def spoken(self, most: int) -> list[NewSlot]:
+    def pick_slots(self, most: int) -> list[NewSlot]:
         found = list[NewSlot]()
         for _ in range(self.chance.randint(0, most)):
             self.words += 1
             text = f"It is word{self.words:04}. "
             text += "And so on. " * self.chance.randint(1, self.usable // 60)
             role = self.chance.choice(["user", "user", "assistant"])
-            found.append(message(role, text))
+            found.append(build_message(role, text))
             if role == "assistant" and self.chance.random() < 0.3:
                 found += calling(self.words, text)
         # A call sometimes lacks its results until the next append.
         return found[: self.chance.randint(len(found) // 2, len(found))]
 
     def append(self) -> None:
-        if new := self.spoken(8):
+        if new := self.pick_slots(8):
             run(slots.append(**self.where, slots=new))
 
-    def turn(self) -> None:
-        new = NewTurn(slots=self.spoken(4))
+    def take_turn(self) -> None:
+        new = NewTurn(slots=self.pick_slots(4))
         try:
             begun = run(turns.begin_turn(**self.where, new=new))
         except Refusal as refusal:
@@ -187,10 +187,10 @@ class Life:
         assert not left or begun.receipt.get_event(TurnBegan).over_budget
 
     def find(self) -> None:
-        found = self.found()
+        found = self.find_request()
         self.at.due += [found] if found else []
 
-    def found(self) -> ObserverRequest | None:
+    def find_request(self) -> ObserverRequest | None:
         window = self.chance.choice([None, 3_000])
         return asking.find_due_request(
             self.at.row, window=window, now=clock.now() + self.late
@@ -206,7 +206,7 @@ class Life:
 
     def race(self) -> None:
         """Let two workers find the same work before either worker writes."""
-        one, two = self.found(), self.found()
+        one, two = self.find_request(), self.find_request()
         if one is None or two is None or one.role != two.role:
             return
         first = asking.run_request(one, helpful)
@@ -268,7 +268,9 @@ class Life:
             # Files are scrubbed outside of a test's transaction only.
             until = Erasure.State.CACHES_PURGED
             subject = self.at.row.subject
-            closed(forget(subject, "record", until=until, thread=thread, seq=seq))
+            close_erasure(
+                forget(subject, "record", until=until, thread=thread, seq=seq)
+            )
 
     def amend(self) -> None:
         changes: dict[str, list[Any]] = {
@@ -281,7 +283,7 @@ class Life:
         acts.amend(self.agent, self.at.name, config=config)
 
 
-def message(role: str, text: str, **fields: Any) -> NewSlot:
+def build_message(role: str, text: str, **fields: Any) -> NewSlot:
     content = {"role": role, "content": text, **fields}
     return make_slot(content, type=f"chat.{role}")
 
@@ -291,8 +293,8 @@ def calling(number: int, text: str) -> list[NewSlot]:
     function = {"name": "look", "arguments": "{}"}
     call = {"id": f"c-{number}", "type": "function", "function": function}
     return [
-        message("assistant", "", tool_calls=[call]),
-        message("tool", text, tool_call_id=call["id"]),
+        build_message("assistant", "", tool_calls=[call]),
+        build_message("tool", text, tool_call_id=call["id"]),
     ]
 
 
@@ -302,7 +304,7 @@ def helpful(messages: Sequence[dict[str, str]]) -> Said:
     return Said(json.dumps({"lines": [{"text": " ".join(words) or "They talked."}]}))
 
 
-def live(agent: Agent, seed: int) -> None:
+def live_steps(agent: Agent, seed: int) -> None:
     life = Life(agent, seed)
     for _ in range(STEPS):
         life.step()
@@ -314,11 +316,11 @@ def live(agent: Agent, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_observing_fuzz_over_the_journal(agent: Agent, seed: int) -> None:
-    live(agent, seed)
+    live_steps(agent, seed)
 
 
 @pytest.mark.parametrize("seed", range(QUICK, SEEDS))
 def test_observing_fuzz_over_the_journal_with_all_seeds(
     agent: Agent, seed: int
 ) -> None:
-    live(agent, seed)
+    live_steps(agent, seed)

@@ -29,14 +29,14 @@ from tests.cast import factories
 from tests.cast.factories import append, get_thread, make_slot, make_thread
 from tests.cast.forgetting import forget
 from tests.oracles.page_acts import act, new_page, new_text
-from tests.oracles.paging import prose
+from tests.oracles.paging import build_prose
 from tests.services.acts import fork, state_of
 
 pytestmark = pytest.mark.django_db
 
 
 #: Messages that are worth lowering, and one that isn't.
-LONG, LONGER, SHORT = prose(500), prose(700), prose(200)
+LONG, LONGER, SHORT = build_prose(500), build_prose(700), build_prose(200)
 
 
 #: 8,000 tokens may be mapped.
@@ -60,7 +60,7 @@ def add(agent: Agent, name: str = "t-1", *, count: int, role: str = "tool") -> N
     act(agent, AppendSlots(slots=tuple(slots)), name)
 
 
-def mapped(thread: Thread) -> dict[str, int]:
+def list_mapped(thread: Thread) -> dict[str, int]:
     """Return the level of each mapped page."""
     frames = state_of(thread).paging.frames
     return {page_id: frame.level for page_id, frame in frames.items()}
@@ -114,7 +114,7 @@ def test_eviction_lowers_pages_to_existing_levels(agent: Agent) -> None:
     # Lowered pages free enough tokens, so that no page has to leave.
     assert not {*EVICTED} & {*types}
     assert PageLevel.objects.count() == made
-    assert 1 in mapped(get_thread(agent)).values()
+    assert 1 in list_mapped(get_thread(agent)).values()
 
 
 @pytest.mark.django_db(transaction=True)

@@ -22,7 +22,7 @@ from memoryhub.services.paging.page_faults import FetchedPage, RequestedPart
 from memoryhub.services.turns.turns import NewTurn, begin_turn
 from tests.cast import factories
 from tests.cast.factories import run
-from tests.oracles.paging import LOOSE, prose
+from tests.oracles.paging import LOOSE, build_prose
 from tests.services.acts import paging
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +34,7 @@ UNKNOWN = " ".join((PageUnknownError.__doc__ or "").split())
 def thread(agent: Agent) -> None:
     """Make a page of 900 tokens, away from the working set."""
     factories.make_thread(agent, **LOOSE)
-    factories.make_page(agent, "a", text=prose(900), map=False)
+    factories.make_page(agent, "a", text=build_prose(900), map=False)
 
 
 def fault(
@@ -88,7 +88,7 @@ def test_fault_serves_a_level_and_charges_its_true_tokens(agent: Agent) -> None:
 
 def test_refused_fault_names_what_fits(agent: Agent) -> None:
     """Refuse a page that no request can show whole, and charge nothing."""
-    factories.make_page(agent, "big", text=prose(7_500))
+    factories.make_page(agent, "big", text=build_prose(7_500))
     with pytest.raises(NoRoomError) as refused:
         fault(agent, "big", 0)
     detail: dict[str, Any] = refused.value.detail
@@ -99,7 +99,7 @@ def test_refused_fault_names_what_fits(agent: Agent) -> None:
     assert part.part is not None
     assert part.tokens == tokens
     assert 3_400 < tokens <= 3_600
-    assert part.text == prose(7_500)[: part.part.end]
+    assert part.text == build_prose(7_500)[: part.part.end]
     evict(agent, "big")
     found = fault(agent, "big", level)
     assert (found.promoted, found.envelope.level, found.envelope.tier) == (
@@ -122,7 +122,7 @@ def test_page_fault_call_is_answered_by_a_head_line_and_the_text(
 ) -> None:
     head, _, text = call(agent, '{"page_id": "a", "target_level": 0}').partition("\n\n")
     assert head == "page a · artifact · full · 565 tokens · 2 faults left"
-    assert text == prose(900)
+    assert text == build_prose(900)
     again = call(agent, {"page_id": "a"})
     assert again == "page a · artifact · full · in your context already · 2 faults left"
     assert Event.objects.filter(type="page.faulted", body__contains='"by":"model"')
@@ -134,9 +134,9 @@ def test_repeated_call_id_serves_parts_not_in_the_context_yet(agent: Agent) -> N
     _, _, text = call(agent, first).partition("\n\n")
     _, _, more = call(agent, second).partition("\n\n")
     assert more
-    assert prose(900).startswith(text + more)
+    assert build_prose(900).startswith(text + more)
     assert "in your context already" in call(agent, first)
-    assert call(agent, {"page_id": "a", "target_level": 0}).endswith(prose(900))
+    assert call(agent, {"page_id": "a", "target_level": 0}).endswith(build_prose(900))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def call(agent: Agent, thread: str = "t-1", **arguments: Any) -> str:
     return str(message["content"])
 
 
-def counted() -> list[str]:
+def list_searches() -> list[str]:
     rows = Event.objects.filter(type="pages.searched").order_by("seq")
     return [*rows.values_list("body", flat=True)]
 
@@ -50,7 +50,7 @@ def test_model_finds_pages_by_their_words(agent: Agent) -> None:
     assert head == "1 of 1 pages · 2 searches left"
     assert hit.startswith("slot-9 · user · ")
     assert hit.endswith(": the blue lamp")
-    (body,) = counted()
+    (body,) = list_searches()
     assert '"results":1' in body
     assert "lamp" not in body
 
@@ -72,7 +72,7 @@ def test_exchange_has_three_page_searches(agent: Agent) -> None:
     for left in (2, 1, 0):
         assert f"{left} searches left" in call(agent, query="lamp")
     assert call(agent, query="lamp") == "No searches are left in this exchange."
-    assert len(counted()) == 3
+    assert len(list_searches()) == 3
     factories.append(agent, "t-1", "again")
     assert "2 searches left" in call(agent, query="lamp")
 
@@ -83,13 +83,13 @@ def test_thread_without_the_search_tool_offers_and_answers_none(agent: Agent) ->
     offered = json.loads(begun.request)["tools"]
     assert [each["function"]["name"] for each in offered] == ["page_fault"]
     assert call(agent, query="lamp") == "This thread does not allow searches."
-    assert not counted()
+    assert not list_searches()
 
 
 def test_search_that_finds_nothing_says_so_and_counts(agent: Agent) -> None:
     factories.append(agent, "t-1", "the blue lamp")
     assert call(agent, query="piano") == NOTHING
-    assert len(counted()) == 1
+    assert len(list_searches()) == 1
 
 
 def test_search_leaves_out_the_running_exchange(agent: Agent) -> None:
@@ -144,7 +144,7 @@ def test_invalid_page_search_is_answered_by_a_sentence(
 ) -> None:
     factories.append(agent, "t-1", "hello")
     assert call(agent, **arguments) == f"This call can't be followed: {answer}."
-    assert not counted()
+    assert not list_searches()
 
 
 @pytest.mark.parametrize(
@@ -160,5 +160,5 @@ def test_query_that_asks_too_much_costs_no_search(
 ) -> None:
     factories.append(agent, "t-1", "hello", "And now?")
     assert call(agent, query=query) == f"query takes {takes}."
-    assert not counted()
+    assert not list_searches()
     assert "1 of 1" in call(agent, query='"hello')

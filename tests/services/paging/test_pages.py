@@ -32,7 +32,7 @@ from memoryhub.services.paging import pages as writing
 from memoryhub.services.paging.pages import PageChange, PageDraft
 from tests.cast import factories
 from tests.cast.factories import run
-from tests.oracles.paging import LOOSE, prose
+from tests.oracles.paging import LOOSE, build_prose
 from tests.services.acts import paging
 
 pytestmark = pytest.mark.django_db
@@ -99,7 +99,7 @@ def test_envelope_names_the_level_that_was_served(agent: Agent) -> None:
     """Serve the nearest more faithful level for a level that can't be made."""
     factories.make_page(agent, "short", text="Yes.")
     assert (served(agent, "short", 3).level, served(agent, "short", 0).level) == (0, 0)
-    text = prose(900)
+    text = build_prose(900)
     factories.make_page(agent, "long", text=text)
     seen = [served(agent, "long", level) for level in range(4)]
     assert [each.level for each in seen] == [0, 1, 2, 3]
@@ -110,7 +110,7 @@ def test_envelope_names_the_level_that_was_served(agent: Agent) -> None:
 
 
 def test_level_read_equals_the_level_written(agent: Agent) -> None:
-    factories.make_page(agent, "long", text=prose(900))
+    factories.make_page(agent, "long", text=build_prose(900))
     before = served(agent, "long", 2)
     map_at(agent, "long", 2)
     entry = pages.find_current_entry(factories.get_thread(agent), "long")
@@ -120,7 +120,7 @@ def test_level_read_equals_the_level_written(agent: Agent) -> None:
 
 
 def test_full_text_survives_lowering_evicting_and_faulting(agent: Agent) -> None:
-    text = prose(900)
+    text = build_prose(900)
     factories.make_page(agent, "a", text=text)
     map_at(agent, "a", 3)
     do(agent, EvictPage(page_id="a"))
@@ -134,7 +134,7 @@ def test_full_text_survives_lowering_evicting_and_faulting(agent: Agent) -> None
 
 
 def test_levels_are_made_only_when_one_may_be_needed(agent: Agent) -> None:
-    factories.make_page(agent, "a", text=prose(900), map=False)
+    factories.make_page(agent, "a", text=build_prose(900), map=False)
     assert map_at(agent, "a", 0).list_events(PageCompressed) == []
     do(agent, EvictPage(page_id="a"))
     assert len(map_at(agent, "a", 2).list_events(PageCompressed)) == 1
@@ -144,10 +144,10 @@ def test_levels_are_made_only_when_one_may_be_needed(agent: Agent) -> None:
 
 def test_updated_page_is_never_served_stale(agent: Agent) -> None:
     """Serve neither the old text nor a level made of the old version."""
-    factories.make_page(agent, "a", text=prose(900, "former"))
+    factories.make_page(agent, "a", text=build_prose(900, "former"))
     map_at(agent, "a", 2)
     assert "former" in served(agent, "a", 2).content["text"]
-    update(agent, "a", content={"text": prose(900, "latter")})
+    update(agent, "a", content={"text": build_prose(900, "latter")})
     for level in range(4):
         text = served(agent, "a", level).content["text"]
         assert "former" not in text.lower()
@@ -225,7 +225,7 @@ def test_derived_level_is_weighed_by_the_ratio_of_its_full_text(
 ) -> None:
     """Expect est/1 × (sent ÷ est/1 of FULL), rounded up."""
     factories.make_thread(agent, "t-2", tokenizer=not_run_here, **LOOSE)
-    text = prose(900)
+    text = build_prose(900)
     factories.make_page(agent, "a", thread="t-2", text=text, tokens=1_800)
     command = MapPage(page_id="a", level=2)
     run(writing.map_page(agent=agent, thread="t-2", command=command))

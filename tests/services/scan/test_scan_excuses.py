@@ -29,7 +29,7 @@ from tests.cast.factories import (
     make_thread,
     run,
 )
-from tests.cast.forgetting import confirm, finish, forget, of, plan
+from tests.cast.forgetting import confirm, finish, forget, get_subject, plan
 from tests.oracles.memory_acts import new_key, set_keys
 from tests.services.acts import fork
 
@@ -60,7 +60,7 @@ def ann(acme: Project, agent: Agent) -> Subject:
     for key in ("current_step", "timestamp", "payload_digest"):
         set_keys(agent, new_key(key, 1), thread="ann-1")
     make_page(agent, "system-rules", thread="ann-1")
-    return of(agent, "ann")
+    return get_subject(agent, "ann")
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread", "record"])

@@ -14,7 +14,7 @@ from memoryhub.vault.scan.targets import ScanTarget
 POSTGRES = "postgresql" in configured.DATABASES["default"]["ENGINE"]
 
 
-def found(probes: dict[str, ScanTarget]) -> dict[str, set[str]]:
+def find_kinds(probes: dict[str, ScanTarget]) -> dict[str, set[str]]:
     search = TargetSearch(probes.values())
     hits = [
         (hit.target, place.kind)
@@ -36,8 +36,10 @@ def test_each_probe_is_planted_in_its_place_and_removed() -> None:
     places = {"toast default": {"temporary"}, "toast keys": {"temporary"}}
     places |= {"redis": {"redis"}}
     with scan_probes.plant_probes(probes):
-        assert found(probes) == {name: places.get(name, {"file"}) for name in probes}
-    assert found(probes) == {name: set() for name in probes}
+        assert find_kinds(probes) == {
+            name: places.get(name, {"file"}) for name in probes
+        }
+    assert find_kinds(probes) == {name: set() for name in probes}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -42,7 +42,7 @@ def text() -> str:
     return f"{secrets.token_hex(8)} of {secrets.token_hex(8)}"
 
 
-def standing(verdict: ScanResult) -> dict[str, set[HitStanding]]:
+def group_standings(verdict: ScanResult) -> dict[str, set[HitStanding]]:
     found: dict[str, set[HitStanding]] = {}
     for hit in verdict.hits:
         found.setdefault(hit.surface, set()).add(hit.standing)
@@ -172,7 +172,7 @@ def test_sealed_bytes_are_found_until_they_are_gone(agent: Agent) -> None:
     append(agent, thread.name, "some content of hers")
     append(agent, twin.name, "some content of hers")
     ours, theirs = nonce(thread), nonce(twin)
-    found = standing(scan([ours], threads=[thread.id]))
+    found = group_standings(scan([ours], threads=[thread.id]))
     assert (
         found[SurfaceKind.ROWS]
         == found[SurfaceKind.OWN_ROWS]
@@ -201,7 +201,7 @@ def test_content_and_user_ids_are_undeclared_in_a_log(
     window = targets.cut_windows(text.encode(), most=1)[0]
     (tmp_path / "server.log").write_text(json.dumps({"event": f"oh {text}"}))
     verdict = scan([window, targets.build_user_id_target(f"mia-{text}")])
-    assert standing(verdict) == {SurfaceKind.LOG: {HitStanding.UNDECLARED}}
+    assert group_standings(verdict) == {SurfaceKind.LOG: {HitStanding.UNDECLARED}}
     assert verdict.targets == {"plaintext": 1, "user_id": 1}
     (hit,) = verdict.hits
     assert (hit.place, hit.kind, hit.decoder) == ("server.log", "plaintext", "raw")
@@ -214,21 +214,21 @@ def test_name_of_another_subject_is_lawful(agent: Agent, text: str) -> None:
     theirs = make_thread(agent, "theirs", user_id="bob", labels={"l": text})
     name = targets.build_name_target(text)
 
-    def found() -> set[HitStanding]:
+    def list_standings() -> set[HitStanding]:
         verdict = scan([name], subjects=[hers.subject_id])
         return {hit.standing for hit in verdict.hits}
 
     # While a row of the erased subject has the name, the name is undeclared.
-    assert found() == {HitStanding.UNDECLARED}
+    assert list_standings() == {HitStanding.UNDECLARED}
     delete_rows(hers)
     ThreadLabel.objects.filter(thread=hers).delete()
     Thread.objects.filter(id=hers.id).update(labels="{}")
     assert scrub.scrub(seconds=30) == ""
-    assert found() == {HitStanding.OTHERS}
+    assert list_standings() == {HitStanding.OTHERS}
     delete_rows(theirs)
     Thread.objects.filter(id=theirs.id).update(labels="{}")
     assert scrub.scrub(seconds=30) == ""
-    assert found() == set()
+    assert list_standings() == set()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -238,7 +238,7 @@ def test_name_in_an_unlisted_table_is_undeclared(agent: Agent, text: str) -> Non
         cursor.execute("CREATE TABLE unlisted (name varchar(64))")
         try:
             cursor.execute("INSERT INTO unlisted VALUES (%s)", [text])
-            found = standing(scan([targets.build_name_target(text)]))
+            found = group_standings(scan([targets.build_name_target(text)]))
         finally:
             cursor.execute("DROP TABLE unlisted")
     assert found.pop(SurfaceKind.UNLISTED) == {HitStanding.UNDECLARED}
@@ -364,7 +364,7 @@ def test_large_surfaces_over_the_budget_are_deferred(
     assert not set(verdict.surfaces) & LARGE
     # The scan is valid, since its probes stand on the surfaces scanned by day.
     assert not verdict.is_void
-    assert standing(verdict).keys() == {SurfaceKind.LOG, SurfaceKind.OWN_ROWS}
+    assert group_standings(verdict).keys() == {SurfaceKind.LOG, SurfaceKind.OWN_ROWS}
     assert not scan([], budget_bytes=None).deferred
 
 

@@ -151,7 +151,7 @@ def grow_chain(scribbler: Scribbler, *, depth: int, commands: int) -> list[str]:
     return names
 
 
-def stored(thread: str) -> tuple[object, int]:
+def get_stored_row(thread: str) -> tuple[object, int]:
     """Return the thread's row, with the hash of its head, and its number of events."""
     row = Thread.objects.values().get(name=thread)
     return row, Event.objects.filter(thread_id=row["id"]).count()
@@ -180,9 +180,9 @@ def test_fork_equals_its_parents_state_at_the_event(
     scribbler.chance.shuffle(turns)
     for number, name in enumerate(turns):
         (other,) = sides.keys() - {name}
-        before = stored(other)
+        before = get_stored_row(other)
         scribbler.write(name)
-        assert stored(other) == before
+        assert get_stored_row(other) == before
         if number % every == 0:
             row = get_thread(agent, other)
             earlier = state_of(row, sides[other].seq)

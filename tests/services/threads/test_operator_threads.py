@@ -86,21 +86,21 @@ def test_only_owners_shorten_the_retention_of_a_thread(
         config = orjson.loads(factories.get_thread(agent).config)
         return config.get("retention_idle_days")
 
-    def refused(days: int) -> None:
+    def assert_refused(days: int) -> None:
         with pytest.raises(InvalidError) as refusal:
             keep(days)
         assert refusal.value.loc == "config.retention_idle_days"
 
     # The project keeps threads for ever, which no number of days exceeds.
-    refused(1)
-    refused(36_500)
+    assert_refused(1)
+    assert_refused(36_500)
     projects.set_retention(acme, idle_days=30)
-    refused(29)
+    assert_refused(29)
     assert [keep(days) for days in (30, 31)] == [30, 31]
     assert keep(5, owner=True) == 5
     # The editor may repeat the owner's days, and take them back.
     assert keep(5) == 5
-    refused(6)
+    assert_refused(6)
     assert keep(None) is None
 
 

@@ -50,7 +50,9 @@ VALUES = st.recursive(
 )
 
 
-def payload(agent: Agent, thread: str = "t-1", *, index: int = 0) -> dict[str, Any]:
+def open_payload(
+    agent: Agent, thread: str = "t-1", *, index: int = 0
+) -> dict[str, Any]:
     row = get_thread(agent, thread)
     seq = row.slots.get(index=index).seq
     opened = texts.open_contents(row.subject, row.project_id, row.id, [seq])
@@ -84,12 +86,12 @@ def is_same_json(one: object, other: object) -> bool:
 def test_content_may_be_any_json_value(agent: Agent, value: object) -> None:
     receipt = append(agent, "t-1", value)
     index = receipt.get_event(SlotAppended).index
-    assert is_same_json(payload(agent, index=index)["content"], value)
+    assert is_same_json(open_payload(agent, index=index)["content"], value)
 
 
 def test_number_in_content_keeps_its_kind(agent: Agent) -> None:
     append(agent, "t-1", [1, 1.0, -0.0, True, 2**63 - 1, -(2**63), 1e300, 5e-324])
-    assert json.dumps(payload(agent)["content"]) == (
+    assert json.dumps(open_payload(agent)["content"]) == (
         "[1, 1.0, -0.0, true, 9223372036854775807, -9223372036854775808, 1e+300, "
         "5e-324]"
     )
@@ -98,7 +100,7 @@ def test_number_in_content_keeps_its_kind(agent: Agent) -> None:
 def test_content_is_kept_as_it_was_sent(agent: Agent) -> None:
     sent = '{"b":1,"a":"ä\\u0000","c":[],"":null}'.encode()
     append_one(agent, replace(make_slot(), content=sent))
-    content = payload(agent)["content"]
+    content = open_payload(agent)["content"]
     assert list(content) == ["b", "a", "c", ""]
     assert content["a"] == "ä\x00"
 
@@ -161,7 +163,7 @@ def test_handlers_texts_are_sealed_with_the_content(agent: Agent) -> None:
         own_name="user", usage_instructions="call me", todo_nudge="a todo"
     )
     append_one(agent, make_slot("hello", handler=handler))
-    assert payload(agent) == {
+    assert open_payload(agent) == {
         "content": "hello",
         "usage_instructions": "call me",
         "todo_nudge": "a todo",
@@ -183,7 +185,7 @@ def test_routed_message_is_one_slot(agent: Agent) -> None:
     delivered = append_one(agent, make_slot("hello", handler=handler), request=request)
     assert delivered.replayed
     assert (delivered.seq, delivered.events) == (sent.seq, sent.events)
-    assert payload(agent) == {"content": "hello"}
+    assert open_payload(agent) == {"content": "hello"}
     assert Slot.objects.count() == 1
 
 
@@ -286,7 +288,7 @@ def test_payload_of_another_event_does_not_open(agent: Agent) -> None:
 async def storm(agent: Agent, *, thread: str, writers: int, each: int) -> list[object]:
     """Append `each` times by each writer, and list the index or refusal of each."""
 
-    async def one(number: int) -> list[object]:
+    async def append_slots(number: int) -> list[object]:
         results: list[object] = []
         for count in range(each):
             slot = make_slot(f"{number}/{count}")
@@ -297,7 +299,9 @@ async def storm(agent: Agent, *, thread: str, writers: int, each: int) -> list[o
                 results.append("full")
         return results
 
-    outcomes = await asyncio.gather(*(one(number) for number in range(writers)))
+    outcomes = await asyncio.gather(
+        *(append_slots(number) for number in range(writers))
+    )
     return [result for outcome in outcomes for result in outcome]
 
 

@@ -19,15 +19,15 @@ from memoryhub.services.paging import pages as writing
 from memoryhub.services.turns.turns import NewTurn, begin_turn
 from tests.cast import factories
 from tests.cast.factories import make_slot, run
-from tests.cast.forgetting import forget, of
+from tests.cast.forgetting import forget, get_subject
 from tests.oracles.loops import asks, brings
 from tests.oracles.memory_acts import restore, take
-from tests.oracles.paging import prose
+from tests.oracles.paging import build_prose
 from tests.services import acts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TEXT = f"The secret is 4711. {prose(200)}"
+TEXT = f"The secret is 4711. {build_prose(200)}"
 CALL = asks("call_1", "note")
 
 
@@ -71,7 +71,7 @@ def delete(agent: Agent) -> None:
 
 def erase(agent: Agent) -> None:
     thread = factories.get_thread(agent)
-    forget(of(agent, "ann"), "record", thread=thread, seq=seq_of_the_page())
+    forget(get_subject(agent, "ann"), "record", thread=thread, seq=seq_of_the_page())
 
 
 def go_back(agent: Agent) -> None:

@@ -25,7 +25,7 @@ from tests.cast.factories import append, get_thread, make_thread
 from tests.oracles.page_acts import act, levels_of, make_pages, new_page
 from tests.services.acts import fork, state_of
 from tests.services.turns.test_recall import FILLER, call_tool
-from tests.services.turns.test_turns import begin, recorded
+from tests.services.turns.test_turns import begin, reassemble_request
 
 pytestmark = pytest.mark.django_db
 
@@ -102,7 +102,7 @@ def test_next_turn_brings_what_was_foreseen(agent: Agent, seed: int) -> None:
             coming = foresee(agent)["coming"]
             begun = begin(agent, *given)
             assert coming == brought(agent, begun.turn)
-            assert recorded(agent, begun.turn) == begun.request
+            assert reassemble_request(agent, begun.turn) == begun.request
             seen += len(coming)
     assert seen or settings["recall"] == "off"
     row = get_thread(agent)
@@ -156,7 +156,7 @@ def test_usual_page_comes_at_a_lower_level_if_it_is_too_large(agent: Agent) -> N
     begun = begin(agent, "")
     assert brought(agent, begun.turn) == coming
     assert b"fares ~2 \xc2\xb7 artifact\\nFares." in begun.request
-    assert recorded(agent, begun.turn) == begun.request
+    assert reassemble_request(agent, begun.turn) == begun.request
     # Only the summary came: the whole page is a page fault like any other.
     fetched = act(agent, FaultPage(page_id="fares", level=2))
     assert fetched.list_events(PageFaulted)

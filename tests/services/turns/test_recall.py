@@ -30,7 +30,7 @@ from tests.cast.erasings import erase
 from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.oracles.page_acts import act, make_pages, new_page
 from tests.services.acts import amend, fork, paging, state_of
-from tests.services.turns.test_turns import begin, recorded
+from tests.services.turns.test_turns import begin, reassemble_request
 
 pytestmark = pytest.mark.django_db
 
@@ -48,7 +48,7 @@ def talk(agent: Agent, name: str = "t-1", *, fact: str = FACT, **limits: Any) ->
     append(agent, name, *(f"{n} {FILLER}" for n in range(40)))
 
 
-def brought(request: bytes) -> str:
+def get_brought_text(request: bytes) -> str:
     """Return the text that a request's turn brought along; empty for nothing."""
     said = json.loads(request)["messages"]
     calls = {
@@ -61,7 +61,7 @@ def brought(request: bytes) -> str:
     return "".join(found)
 
 
-def counts(agent: Agent, thread: str = "t-1") -> dict[str, int]:
+def count_recalls(agent: Agent, thread: str = "t-1") -> dict[str, int]:
     found = dict(paging(agent, thread).counts)
     return {name: n for name, n in found.items() if name.startswith("recall.")}
 
@@ -71,13 +71,13 @@ def test_evicted_fact_is_recalled_when_asked_for(
 ) -> None:
     talk(agent)
     begun = begin(agent, ASKED)
-    assert FACT in brought(begun.request)
-    assert "slot-1 · user" in brought(begun.request)
+    assert FACT in get_brought_text(begun.request)
+    assert "slot-1 · user" in get_brought_text(begun.request)
     said = json.loads(begun.request)["messages"]
     assert said[-1] == {"role": "user", "content": ASKED}
     assert FACT in said[-2]["content"]
     assert begun.tokens <= 4_000
-    assert counts(agent) == {"recall.brought.search": 1}
+    assert count_recalls(agent) == {"recall.brought.search": 1}
 
 
 @pytest.mark.parametrize("form", ["chat", "responses", "anthropic", "gemini"])
@@ -85,7 +85,7 @@ def test_recall_section_is_reassembled(agent: Agent, form: str) -> None:
     talk(agent, format=form)
     begun = begin(agent, ASKED)
     assert FACT.encode() in begun.request
-    assert recorded(agent, begun.turn) == begun.request
+    assert reassemble_request(agent, begun.turn) == begun.request
     (used,) = (each for each in _used(agent, begun.turn) if each.source)
     assert used.range is not None
     assert FACT.encode() in begun.request[slice(*used.range)]
@@ -104,10 +104,10 @@ def test_recall_runs_once_an_exchange(agent: Agent) -> None:
     talk(agent)
     first = begin(agent, ASKED)
     second = begin(agent, continues=True)
-    assert brought(second.request) == brought(first.request)
-    assert counts(agent) == {"recall.brought.search": 1}
+    assert get_brought_text(second.request) == get_brought_text(first.request)
+    assert count_recalls(agent) == {"recall.brought.search": 1}
     third = begin(agent, "Thank you.")
-    assert FACT not in brought(third.request)
+    assert FACT not in get_brought_text(third.request)
 
 
 def test_recall_never_repeats_the_request(agent: Agent) -> None:
@@ -119,7 +119,7 @@ def test_recall_never_repeats_the_request(agent: Agent) -> None:
             if each.source and each.text:
                 assert text.count(json.dumps(each.text.content)[1:-1]) == 1
         append(agent, "t-1", f"Hm. {FILLER}")
-    assert counts(agent)["recall.brought.search"] > 1
+    assert count_recalls(agent)["recall.brought.search"] > 1
 
 
 def test_page_fault_on_a_recalled_page_is_free(agent: Agent) -> None:
@@ -129,7 +129,7 @@ def test_page_fault_on_a_recalled_page_is_free(agent: Agent) -> None:
     assert not receipt.list_events(PageFaulted)
     assert receipt.get_event(PageReferenced).page_id == "slot-1"
     assert paging(agent).spent.faults == 0
-    assert counts(agent)["recall.used.search"] == 1
+    assert count_recalls(agent)["recall.used.search"] == 1
     # A later turn of the exchange shows the page as used too.
     later = begin(agent, continues=True)
     (used,) = (each for each in _used(agent, later.turn) if each.source)
@@ -143,10 +143,10 @@ def test_recalled_page_unused_for_three_turns_counts_as_wasted(agent: Agent) -> 
     act(agent, ReferencePages(page_ids=("slot-1",), by="model"))
     append(agent, "t-1", *(f"{n} {FILLER}" for n in range(40)))
     again = begin(agent, "Which kayak?")
-    assert FACT in brought(again.request)
+    assert FACT in get_brought_text(again.request)
     for thanks in ("Thanks.", "Splendid.", "Superb."):
         begin(agent, thanks)
-    assert counts(agent) == {
+    assert count_recalls(agent) == {
         "recall.brought.search": 2,
         "recall.used.search": 1,
         "recall.wasted.search": 1,
@@ -179,7 +179,7 @@ def test_used_claims_are_recalled_unasked(
     begun = begin(agent, question)
     there = [each for each in _used(agent, begun.turn) if each.source == "claim"]
     assert [each.page_id for each in there] == found
-    assert recorded(agent, begun.turn) == begun.request
+    assert reassemble_request(agent, begun.turn) == begun.request
 
 
 @pytest.mark.parametrize("recall", ["thread", "off"])
@@ -228,14 +228,14 @@ def test_recall_searches_other_threads_of_the_same_subject(
     append(agent, "bob", "The kayak of Bob.")
     make_thread(agent, "t-1", user_id="ann", recall="subject")
     begun = begin(agent, ASKED)
-    assert "an earlier thread · user" in brought(begun.request)
-    assert FACT in brought(begun.request)
-    assert "Bob" not in brought(begun.request)
-    assert recorded(agent, begun.turn) == begun.request
+    assert "an earlier thread · user" in get_brought_text(begun.request)
+    assert FACT in get_brought_text(begun.request)
+    assert "Bob" not in get_brought_text(begun.request)
+    assert reassemble_request(agent, begun.turn) == begun.request
     # Other threads of the anonymous subject may be anybody's.
     append(agent, "anyone", FACT)
     make_thread(agent, "nobody", recall="subject")
-    assert brought(begin(agent, ASKED, thread="nobody").request) == ""
+    assert get_brought_text(begin(agent, ASKED, thread="nobody").request) == ""
 
 
 def test_fork_recalls_inherited_messages(agent: Agent) -> None:
@@ -243,8 +243,8 @@ def test_fork_recalls_inherited_messages(agent: Agent) -> None:
     sizes: dict[str, Any] = {"budget_tokens": 4_000, "reserved_tokens": 800}
     fork(agent, "t-1", "child", **sizes)
     begun = begin(agent, ASKED, thread="child")
-    assert "slot-1 · user" in brought(begun.request)
-    assert recorded(agent, begun.turn, "child") == begun.request
+    assert "slot-1 · user" in get_brought_text(begun.request)
+    assert reassemble_request(agent, begun.turn, "child") == begun.request
 
 
 def test_deleted_page_is_not_recalled(agent: Agent) -> None:
@@ -252,7 +252,7 @@ def test_deleted_page_is_not_recalled(agent: Agent) -> None:
     make_pages(agent, new_page("note", FACT))
     append(agent, "t-1", *(f"{n} {FILLER}" for n in range(40)))
     first = begin(agent, ASKED)
-    assert "note · " in brought(first.request)
+    assert "note · " in get_brought_text(first.request)
     act(agent, DeletePage(page_id="note"))
     assert not paging(agent).brought
     assert not paging(agent).in_recall

@@ -20,16 +20,16 @@ from tests.cast.factories import make_agent, make_thread
 from tests.cast.recordings import (
     array,
     bookings,
-    contents,
+    build_message,
     dump,
     find,
     items,
-    lines,
-    message,
+    open_contents,
     run,
     take,
     took,
     types,
+    write_lines,
 )
 
 pytestmark = pytest.mark.django_db
@@ -68,7 +68,7 @@ def test_simulated_turn_is_recorded_before_each_answer(
     assert [*thread.slots.order_by("index").values_list("turn", flat=True)] == [
         *[0, 1, 1, 2]
     ]
-    assert contents(thread) == made["traj"]
+    assert open_contents(thread) == made["traj"]
     assert set(thread.events.values_list("actor", flat=True)) == {"import"}
 
 
@@ -126,11 +126,11 @@ def named_again(thread: Thread, talk: list[Any], fault: dict[str, Any]) -> bool:
 def test_refused_fault_does_not_stop_the_import(acme: Project, tmp_path: Path) -> None:
     """Name many evicted pages in one turn, which has three faults."""
     notes = [
-        message(f"REF{n:03}A " + "far away, long ago, once more. " * 30)
+        build_message(f"REF{n:03}A " + "far away, long ago, once more. " * 30)
         for n in range(20)
     ]
-    question = message(" ".join(f"REF{n:03}A" for n in range(20)))
-    traj = [*notes, question, message("ok", "assistant")]
+    question = build_message(" ".join(f"REF{n:03}A" for n in range(20)))
+    traj = [*notes, question, build_message("ok", "assistant")]
     job, bad = take(acme, array(tmp_path, run(messages=traj)), budget=BUDGET)
     assert bad == []
     paging = job.counts.paging
@@ -171,7 +171,11 @@ def test_dry_run_simulates_no_paging(acme: Project, tmp_path: Path) -> None:
 def test_run_that_begins_with_an_answer_is_imported(
     acme: Project, tmp_path: Path
 ) -> None:
-    talk = [message("Hello!", "assistant"), message("hi"), message("so?", "assistant")]
+    talk = [
+        build_message("Hello!", "assistant"),
+        build_message("hi"),
+        build_message("so?", "assistant"),
+    ]
     job, bad = take(acme, array(tmp_path, run(messages=talk)), budget=BUDGET)
     assert (bad, took(job)) == ([], (1, 0, 0, 0, 3))
     thread = find(acme, "desk:0:0")
@@ -181,14 +185,14 @@ def test_run_that_begins_with_an_answer_is_imported(
         "turn.packed",
         "run.recorded",
     ]
-    assert (contents(thread), thread.turn_count) == (talk, 2)
+    assert (open_contents(thread), thread.turn_count) == (talk, 2)
 
 
 def test_chat_lines_are_simulated_like_a_run(
     acme: Project, zeta: Project, tmp_path: Path
 ) -> None:
     talk = bookings(8)
-    take(acme, lines(tmp_path, *talk), budget=BUDGET)
+    take(acme, write_lines(tmp_path, *talk), budget=BUDGET)
     take(zeta, array(tmp_path, run(messages=talk)), budget=BUDGET)
     of_lines, of_run = find(acme, "desk"), find(zeta, "desk:0:0")
     for kind in ("slot.appended", "page.faulted", "page.evicted", "turn.began"):
@@ -209,7 +213,7 @@ def stop_after(
     left = commits
     perform = journal.perform
 
-    def counted(order: journal.Order) -> journal.OrderReceipt:
+    def perform_counted(order: journal.Order) -> journal.OrderReceipt:
         nonlocal left
         if not left:
             raise Stopped
@@ -217,7 +221,7 @@ def stop_after(
         return perform(order)
 
     with monkeypatch.context() as patched:
-        patched.setattr(journal, "perform", counted)
+        patched.setattr(journal, "perform", perform_counted)
         try:
             list(Import(project, budget=BUDGET).import_items(items(path)))
         except Stopped:

@@ -50,7 +50,7 @@ def begin(agent: Agent, *contents: Any, thread: str = "t-1", **given: Any) -> Be
     return run(turns.begin_turn(agent=agent, thread=thread, new=new, request=request))
 
 
-def recorded(agent: Agent, turn: int, thread: str = "t-1") -> bytes:
+def reassemble_request(agent: Agent, turn: int, thread: str = "t-1") -> bytes:
     """Reassemble a turn's request, with no text opened beforehand."""
     texts.clear()
     row = get_thread(agent, thread)
@@ -83,7 +83,7 @@ def test_turn_returns_the_request_that_it_records(agent: Agent) -> None:
     assert named == ["page_fault", "page_search"]
     assert hashlib.sha256(begun.request).hexdigest() == begun.sha256
     assert begun.receipt.get_event(TurnBegan).n == begun.turn == 1
-    assert recorded(agent, 1) == begun.request
+    assert reassemble_request(agent, 1) == begun.request
     packed = Event.objects.get(type="turn.packed")
     # No body holds a plain hash of content.
     assert begun.sha256 not in packed.body
@@ -161,7 +161,7 @@ def test_turn_killed_between_began_and_packed_is_packed_by_its_repeat(
     assert (again.turn, again.receipt.seq) == (1, began.seq)
     expected = twin.request.replace(b"twin", b"t-1")
     assert again.request == expected
-    assert recorded(agent, 1) == expected
+    assert reassemble_request(agent, 1) == expected
     assert get_thread(agent).turn_count == 1
     assert again.seq == get_thread(agent).head_seq
     assert begin(agent, "hello", request=REQUEST).seq == again.seq
@@ -178,28 +178,28 @@ def test_two_repeats_at_once_record_one_request(agent: Agent) -> None:
 
 def test_request_reassembles_byte_equal_after_restart_and_rebuild(agent: Agent) -> None:
     sent = conversation(agent, turns=25)
-    assert {turn: recorded(agent, turn) for turn in sent} == sent
+    assert {turn: reassemble_request(agent, turn) for turn in sent} == sent
     rebuild(get_thread(agent))
     writer.journal = BatchCommitter()
-    assert {turn: recorded(agent, turn) for turn in sent} == sent
+    assert {turn: reassemble_request(agent, turn) for turn in sent} == sent
     begin(agent, "on we go")
-    assert recorded(agent, 25) == sent[25]
+    assert reassemble_request(agent, 25) == sent[25]
 
 
 def test_request_reassembles_byte_equal_in_forks(agent: Agent) -> None:
     """Reassemble inherited requests, and requests packed over ancestors' texts."""
     sent = conversation(agent, turns=12)
     fork(agent, "t-1", "child")
-    assert {turn: recorded(agent, turn, "child") for turn in sent} == sent
+    assert {turn: reassemble_request(agent, turn, "child") for turn in sent} == sent
     own = begin(agent, "in the child", thread="child")
     fork(agent, "child", "grandchild")
     deeper = begin(agent, "deeper", thread="grandchild")
     act(agent, new_text("p-11", "of the parent"))
     append(agent, "t-1", "elsewhere")
     rebuild(get_thread(agent, "child"))
-    assert recorded(agent, 13, "child") == own.request
-    assert recorded(agent, 13, "grandchild") == own.request
-    assert recorded(agent, 14, "grandchild") == deeper.request
+    assert reassemble_request(agent, 13, "child") == own.request
+    assert reassemble_request(agent, 13, "grandchild") == own.request
+    assert reassemble_request(agent, 14, "grandchild") == deeper.request
     for thread in ("t-1", "child"):
         with pytest.raises(NotFoundError):
             contexts.get_recorded_turn(get_thread(agent, thread), 14)
@@ -226,11 +226,11 @@ def test_request_with_an_erased_part_is_410(agent: Agent) -> None:
     with pytest.raises(PageErasedError) as refusal:
         contexts.require_request(whole)
     assert refusal.value.detail == {"pages": 1}
-    assert recorded(agent, 1) == before.request
+    assert reassemble_request(agent, 1) == before.request
     after = begin(agent, "and now?")
     assert "a secret" not in after.request.decode()
     assert "stays" in after.request.decode()
-    assert recorded(agent, 3) == after.request
+    assert reassemble_request(agent, 3) == after.request
 
 
 def test_cut_request_without_its_record_is_410(agent: Agent) -> None:
@@ -265,7 +265,7 @@ def test_fork_goes_on_without_a_text_that_its_parent_deleted(agent: Agent) -> No
     begun = begin(agent, "hello", thread="child")
     assert "a secret" not in begun.request.decode()
     assert "stays" in begun.request.decode()
-    assert recorded(agent, 1, "child") == begun.request
+    assert reassemble_request(agent, 1, "child") == begun.request
     assert "a" in state_of(get_thread(agent, "child")).paging.frames
 
 
@@ -286,7 +286,7 @@ def test_turn_costs_the_same_statements_at_any_size(
 def test_prefix_tokens_are_counted_against_the_previous_turn(agent: Agent) -> None:
     first = begin(agent, "hello")
     second = begin(agent, "again")
-    prefixes = [event.prefix_tokens for event in packed(get_thread(agent))]
+    prefixes = [event.prefix_tokens for event in list_packed(get_thread(agent))]
     assert prefixes[0] == 0
     common = 0
     for one, other in zip(first.request, second.request, strict=False):
@@ -317,10 +317,10 @@ def test_cached_request_has_the_prefix_of_a_reassembled_one(
     begin(agent, "and now?")
     pairs = takewhile(lambda pair: pair[0] == pair[1], zip(*requests, strict=False))
     common = bytes(one for one, _ in pairs).decode()
-    prefixes = [event.prefix_tokens for event in packed(get_thread(agent))]
+    prefixes = [event.prefix_tokens for event in list_packed(get_thread(agent))]
     assert prefixes == [0, estimate_tokens(common), None]
 
 
-def packed(thread: Thread) -> list[TurnPacked]:
+def list_packed(thread: Thread) -> list[TurnPacked]:
     rows = Event.objects.filter(thread=thread, type="turn.packed").order_by("seq")
     return [TurnPacked.model_validate_json(row.body) for row in rows]

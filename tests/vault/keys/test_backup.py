@@ -20,7 +20,7 @@ def saved(ring: Ring) -> bytes:
     return backup.seal_ring(ring, passphrase=PASSPHRASE)
 
 
-def refusal(data: bytes, passphrase: str = PASSPHRASE) -> str:
+def require_refusal(data: bytes, passphrase: str = PASSPHRASE) -> str:
     with pytest.raises(RingRefusedError) as refused:
         backup.open_ring(data, passphrase=passphrase)
     return refused.value.reason
@@ -39,7 +39,7 @@ def test_no_key_and_no_id_shows_in_a_backup(ring: Ring, saved: bytes) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "correct horse battery stapl", "CORRECT"])
 def test_backup_does_not_open_with_another_passphrase(saved: bytes, wrong: str) -> None:
-    assert "passphrase is wrong" in refusal(saved, wrong)
+    assert "passphrase is wrong" in require_refusal(saved, wrong)
 
 
 @pytest.mark.parametrize("part", ["salt", "nonce", "sealed"])
@@ -47,9 +47,9 @@ def test_damaged_backup_is_refused(saved: bytes, part: str) -> None:
     shape = json.loads(saved)
     value = shape[part]
     shape[part] = ("0" if value[0] != "0" else "1") + value[1:]
-    assert refusal(json.dumps(shape).encode()).startswith("backup:")
+    assert require_refusal(json.dumps(shape).encode()).startswith("backup:")
     shape[part] = value[:-2]
-    assert refusal(json.dumps(shape).encode()).startswith("backup:")
+    assert require_refusal(json.dumps(shape).encode()).startswith("backup:")
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_damaged_backup_is_refused(saved: bytes, part: str) -> None:
     ids=["empty", "object", "list", "binary", "format", "nested"],
 )
 def test_file_that_is_no_backup_is_refused(data: bytes) -> None:
-    assert "not a backup" in refusal(data)
+    assert "not a backup" in require_refusal(data)
 
 
 def test_backup_of_a_later_format_is_refused(saved: bytes) -> None:
     later = saved.replace(b"kek-backup/1", b"kek-backup/2")
-    assert "format" in refusal(later)
+    assert "format" in require_refusal(later)
 
 
 def test_short_passphrase_is_refused(ring: Ring) -> None:

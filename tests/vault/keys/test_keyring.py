@@ -17,7 +17,7 @@ from memoryhub.vault.keys.ring_file import Ring
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 
 
-def refusal(*, empty: bool = False) -> str:
+def require_refusal(*, empty: bool = False) -> str:
     with pytest.raises(StartRefusedError) as refused:
         keyring.prepare(empty=empty)
     assert "\n" not in refused.value.reason
@@ -42,7 +42,7 @@ def test_second_start_changes_nothing(ring: Ring) -> None:
 def test_no_ring_is_made_beside_a_memory_that_is_not_empty(
     first_start: Path,
 ) -> None:
-    assert refusal(empty=False) == "kek_missing"
+    assert require_refusal(empty=False) == "kek_missing"
     assert not first_start.exists()
 
 
@@ -50,7 +50,7 @@ def test_no_ring_is_made_at_a_path_that_somebody_chose(
     first_start: Path, settings: Settings
 ) -> None:
     settings.KEK_FILE_IS_DEFAULT = False
-    assert refusal(empty=True) == "kek_missing"
+    assert require_refusal(empty=True) == "kek_missing"
     assert not first_start.exists()
 
 
@@ -65,7 +65,7 @@ def test_no_ring_is_made_beside_keys_that_are_in_use(
     if left == "destroyed":
         DestroyedKey.objects.create(subject=uuid4(), erasure=uuid4(), at=timezone.now())
     kek_file.unlink()
-    assert refusal(empty=True) == "kek_missing"
+    assert require_refusal(empty=True) == "kek_missing"
     assert not kek_file.exists()
 
 
@@ -84,24 +84,24 @@ def test_wrong_kek_is_refused(ring: Ring, kek_file: Path) -> None:
         ring_file.encode_ring(other).decode().replace(other.current_id, ring.current_id)
     )
     kek_file.write_text(text)
-    assert refusal() == "kek_wrong"
+    assert require_refusal() == "kek_wrong"
 
 
 def test_ring_of_another_instance_is_refused(ring: Ring, kek_file: Path) -> None:
     ring_file.replace(kek_file, ring_file.make_ring())
-    assert refusal() == "kek_unknown"
+    assert require_refusal() == "kek_unknown"
     assert KekCheck.objects.count() == 1
 
 
 def test_rows_under_an_absent_id_are_refused(ring: Ring) -> None:
     keys.create_project_key(uuid4())
     ProjectKey.objects.update(kek_id="0badf00d")
-    assert refusal() == "kek_unknown"
+    assert require_refusal() == "kek_unknown"
 
 
 def test_databases_of_two_instances_are_refused(ring: Ring) -> None:
     KeyMeta.objects.update(instance=uuid4())
-    assert refusal() == "keys_mismatch"
+    assert require_refusal() == "keys_mismatch"
 
 
 @pytest.mark.parametrize("lost", [KeyMeta, Instance])
@@ -109,7 +109,7 @@ def test_keyring_is_refused_when_one_database_lacks_its_instance(
     lost: type[KeyMeta | Instance], ring: Ring
 ) -> None:
     lost._default_manager.all().delete()
-    assert refusal() == "keys_mismatch"
+    assert require_refusal() == "keys_mismatch"
 
 
 @pytest.mark.parametrize("undone", [KeyMeta, Instance])
@@ -127,7 +127,7 @@ def test_keyring_is_refused_when_one_database_serves_both(ring: Ring) -> None:
     with connections["keys"].cursor() as cursor:
         name = connection.ops.quote_name(Instance._meta.db_table)
         cursor.execute(f"CREATE TABLE {name} (id INTEGER)")
-    assert refusal() == "keys_same"
+    assert require_refusal() == "keys_same"
 
 
 def test_running_server_takes_up_a_new_ring(ring: Ring, kek_file: Path) -> None:
@@ -148,7 +148,7 @@ def test_ring_that_spoils_under_a_running_server_does_it_no_harm(
         kek_file.chmod(0o644)
         kek_file.write_bytes(kek_file.read_bytes() + b"\n")
     assert keyring.get_ring() == ring
-    assert refusal().startswith("kek_")
+    assert require_refusal().startswith("kek_")
 
 
 def test_backup_counts_for_the_current_key_only(ring: Ring, kek_file: Path) -> None:

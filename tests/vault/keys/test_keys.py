@@ -50,17 +50,17 @@ def test_sub_keys_are_derived_by_hkdf_one_for_each_use(
         ring.current, bytes(row.wrapped), purpose=KeyPurpose.SUBJECT, owner=ann.subject
     )
 
-    def expected(use: str) -> bytes:
+    def derive_expected(use: str) -> bytes:
         info = b"mh1:" + use.encode()
         return HKDF(SHA256(), 32, ann.subject.bytes, info).derive(data_key)
 
     uses = ("terms", "lookup", "dedupe", "values", "audit")
     derived = [getattr(ann, use) for use in uses]
-    assert derived == [expected(use) for use in uses]
-    assert len({*derived, expected("payload"), data_key}) == 7
+    assert derived == [derive_expected(use) for use in uses]
+    assert len({*derived, derive_expected("payload"), data_key}) == 7
     nonce = bytes(12)
     sealed = ann.get_cipher(1).encrypt(nonce, b"hello", None)
-    assert AESGCM(expected("payload")).decrypt(nonce, sealed, None) == b"hello"
+    assert AESGCM(derive_expected("payload")).decrypt(nonce, sealed, None) == b"hello"
 
 
 def test_project_key_opens_and_is_made_once(ring: Ring, project: UUID) -> None:

@@ -43,7 +43,7 @@ def run(*words: object) -> str:
     return out.getvalue()
 
 
-def refusal(*words: object, returncode: int = 1) -> str:
+def require_refusal(*words: object, returncode: int = 1) -> str:
     with pytest.raises(CommandError) as refused:
         run(*words)
     assert refused.value.returncode == returncode
@@ -53,7 +53,7 @@ def refusal(*words: object, returncode: int = 1) -> str:
 def test_status_asks_for_a_backup_until_there_is_one(
     subjects: list[UUID], typed: None, tmp_path: Path
 ) -> None:
-    assert "keys backup FILE" in refusal("status")
+    assert "keys backup FILE" in require_refusal("status")
     run("backup", tmp_path / "ring.backup")
     assert "All is well." in run("status")
 
@@ -74,7 +74,7 @@ def test_status_of_a_stopped_rotation_says_how_to_go_on(
     rotation.begin(at=timezone.now())
     rotation.step(limit=2)
     run("backup", tmp_path / "ring.backup")
-    assert refusal("status").startswith("3 wrapped keys")
+    assert require_refusal("status").startswith("3 wrapped keys")
 
 
 def test_status_names_the_key_that_a_rotation_replaces(
@@ -109,9 +109,11 @@ def test_backup_never_overwrites_a_file(
 ) -> None:
     saved = tmp_path / "ring.backup"
     saved.write_bytes(b"precious")
-    assert "exists" in refusal("backup", saved)
+    assert "exists" in require_refusal("backup", saved)
     assert saved.read_bytes() == b"precious"
-    assert "can not be written" in refusal("backup", tmp_path / "absent" / "ring")
+    assert "can not be written" in require_refusal(
+        "backup", tmp_path / "absent" / "ring"
+    )
     assert not keyring.is_kek_backed_up()
 
 
@@ -119,7 +121,7 @@ def test_short_passphrase_makes_no_backup(
     ring: Ring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("short\n"))
-    assert refusal("backup", tmp_path / "ring.backup").startswith("passphrase:")
+    assert require_refusal("backup", tmp_path / "ring.backup").startswith("passphrase:")
     assert not (tmp_path / "ring.backup").exists()
     assert not keyring.is_kek_backed_up()
 
@@ -130,7 +132,7 @@ def test_restore_never_replaces_a_ring(
     saved = tmp_path / "ring.backup"
     run("backup", saved)
     before = kek_file.read_bytes()
-    assert "Move it away" in refusal("restore", saved)
+    assert "Move it away" in require_refusal("restore", saved)
     assert kek_file.read_bytes() == before
 
 
@@ -141,7 +143,7 @@ def test_restore_refuses_what_can_not_open_these_keys(
     run("backup", saved)
     KekCheck.objects.update(sealed=b"s" * 60)
     kek_file.unlink()
-    assert refusal("restore", saved, returncode=2).startswith("kek_wrong:")
+    assert require_refusal("restore", saved, returncode=2).startswith("kek_wrong:")
     assert not kek_file.exists()
 
 
@@ -152,7 +154,7 @@ def test_backup_from_before_a_rotation_is_refused(
     run("backup", saved)
     run("rotate")
     kek_file.unlink()
-    assert refusal("restore", saved, returncode=2).startswith("kek_unknown:")
+    assert require_refusal("restore", saved, returncode=2).startswith("kek_unknown:")
     assert not kek_file.exists()
 
 
@@ -163,7 +165,7 @@ def test_restore_refuses_what_is_no_backup(
     kek_file.unlink()
     if content is not None:
         (tmp_path / "other").write_bytes(content)
-    refusal("restore", tmp_path / "other")
+    require_refusal("restore", tmp_path / "other")
     assert not kek_file.exists()
 
 
@@ -173,7 +175,7 @@ def test_keys_can_be_rotated_and_retired(
     shown = run("rotate")
     assert "Re-wrapped 5 keys." in shown
     assert f"keys retire {ring.current_id}" in shown
-    assert refusal("retire", ring.current_id).startswith("kek_window:")
+    assert require_refusal("retire", ring.current_id).startswith("kek_window:")
     long_ago = timezone.now() - timedelta(days=8)
     KekCheck.objects.filter(kek_id=ring.current_id).update(retired_at=long_ago)
     run("retire", ring.current_id)
@@ -193,7 +195,7 @@ def test_rotate_goes_on_where_it_was_stopped(subjects: list[UUID]) -> None:
 @pytest.mark.parametrize("action", ["status", "rotate"])
 def test_unusable_ring_is_exit_code_2(action: str, ring: Ring, kek_file: Path) -> None:
     kek_file.chmod(0o644)
-    assert refusal(action, returncode=2).startswith("kek_mode:")
+    assert require_refusal(action, returncode=2).startswith("kek_mode:")
 
 
 def test_instance_that_was_never_started_has_no_keys(
@@ -201,7 +203,7 @@ def test_instance_that_was_never_started_has_no_keys(
 ) -> None:
     keyring.make_ring(first_start)
     assert not KeyMeta.objects.exists()
-    assert "never started" in refusal("rotate")
+    assert "never started" in require_refusal("rotate")
 
 
 def test_ring_can_be_restored_before_the_databases_are(

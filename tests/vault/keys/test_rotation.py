@@ -27,7 +27,7 @@ def rotate() -> str:
     return kek_id
 
 
-def refusal(kek_id: str, *, days: float) -> str:
+def require_refusal(kek_id: str, *, days: float) -> str:
     with pytest.raises(RingRefusedError) as refused:
         rotation.retire(kek_id, at=NOW + timedelta(days=days))
     return refused.value.reason.split(":")[0]
@@ -207,16 +207,16 @@ def test_retiring_takes_the_key_out_for_good(
 def test_retiring_is_refused_while_it_could_cost_a_key(
     subjects: list[UUID], ring: Ring, kek_file: Path
 ) -> None:
-    assert refusal(ring.current_id, days=99) == "kek_in_use"
+    assert require_refusal(ring.current_id, days=99) == "kek_in_use"
     rotation.begin(at=NOW)
     rotation.step(limit=3)
-    assert refusal(ring.current_id, days=99) == "kek_in_use"
+    assert require_refusal(ring.current_id, days=99) == "kek_in_use"
     while rotation.step():
         pass
-    assert refusal(ring.current_id, days=99) == "kek_in_use"
+    assert require_refusal(ring.current_id, days=99) == "kek_in_use"
     rotation.finish(at=NOW)
-    assert refusal(ring.current_id, days=6.999) == "kek_window"
-    assert refusal("0badf00d", days=99) == "kek_unknown"
+    assert require_refusal(ring.current_id, days=6.999) == "kek_window"
+    assert require_refusal("0badf00d", days=99) == "kek_unknown"
     assert ring.current_id in ring_file.read(kek_file).ids
 
 
@@ -225,7 +225,7 @@ def test_retired_key_that_a_row_uses_after_all_stays(
 ) -> None:
     rotate()
     SubjectKey.objects.filter(subject=subjects[0]).update(kek_id=ring.current_id)
-    assert refusal(ring.current_id, days=99) == "kek_in_use"
+    assert require_refusal(ring.current_id, days=99) == "kek_in_use"
     assert ring.current_id in ring_file.read(kek_file).ids
 
 

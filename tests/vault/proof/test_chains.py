@@ -29,7 +29,7 @@ def add(count: int = 1) -> Link:
     return [CHAIN.write({"at": AT.isoformat()}) for _ in range(count)][-1]
 
 
-def lines() -> list[bytes]:
+def read_lines() -> list[bytes]:
     return CHAIN.get_path().read_bytes().splitlines(keepends=True)
 
 
@@ -61,7 +61,7 @@ def get_defect() -> tuple[object, object]:
 @pytest.mark.parametrize("left", range(4))
 def test_cut_file_is_reported_as_behind(left: int) -> None:
     add(4)
-    leave(*lines()[:left])
+    leave(*read_lines()[:left])
     assert get_defect() == (left + 1, BEHIND)
 
 
@@ -75,7 +75,7 @@ def test_ledger_file_of_equal_length_is_refused_when_not_the_noted_one() -> None
     """The file is signed by us, in one chain, and is not the one that was noted."""
     rows = copies(NewestLine)
     add(2)
-    other = lines()
+    other = read_lines()
     NewestLine.objects.using("keys").all().delete()
     put_back(rows)
     CHAIN.get_path().unlink()
@@ -102,7 +102,7 @@ def test_foreign_line_ahead_is_refused() -> None:
     before = copies(NewestLine)
     add()
     put_back(before)
-    one, two = lines()
+    one, two = read_lines()
     sig = CHAIN.get_newest().sig.hex()  # type: ignore[union-attr]  # there are two
     leave(one, two.replace(sig.encode(), b"00" * 64))
     assert get_defect() == (2, None)
@@ -133,7 +133,7 @@ def test_draft_line_counts_once_it_is_noted() -> None:
     CHAIN.draft({"at": "a"})
     again = CHAIN.draft({"at": "b"})
     assert again.n == 2
-    assert len(lines()) == 2
+    assert len(read_lines()) == 2
     assert CHAIN.get_noted().n == 1
     CHAIN.note(again)
     assert CHAIN.draft({"at": "c"}).n == 3
@@ -144,7 +144,7 @@ def test_draft_line_counts_once_it_is_noted() -> None:
 def test_chain_note_without_the_ring_is_refused(forged: str) -> None:
     """A forger without the ring can write the keys database."""
     add(3)
-    leave(*lines()[:2])
+    leave(*read_lines()[:2])
     second = list(CHAIN.iter_links())[1]
     row = NewestLine.objects.using("keys").get()
     row.n = 2
@@ -178,7 +178,7 @@ def test_longer_mirror_is_reported(
     before = copies(NewestLine)
     newest = add(2)
     put_back(before)
-    leave(lines()[0])
+    leave(read_lines()[0])
     with pytest.raises(LedgerBrokenError) as broken:
         CHAIN.check()
     assert broken.value.detail["what"] == MIRROR

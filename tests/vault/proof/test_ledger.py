@@ -115,7 +115,7 @@ def test_flipped_bit_in_the_ledger_is_found() -> None:
         assert broken.value.detail["n"] == sum(end < place for end in ends) + 1
 
 
-def lines() -> list[bytes]:
+def read_lines() -> list[bytes]:
     return ledger.path().read_bytes().splitlines(keepends=True)
 
 
@@ -134,7 +134,7 @@ def test_lines_dropped_repeated_or_swapped_are_found(
 ) -> None:
     for _ in range(3):
         add()
-    whole = lines()
+    whole = read_lines()
     ledger.path().write_bytes(b"".join(whole[place] for place in order))
     with pytest.raises(LedgerBrokenError) as broken:
         ledger.check()
@@ -147,11 +147,11 @@ def test_line_signed_by_a_stranger_is_found() -> None:
     stranger = replace(signing.get_signer(), _key=Ed25519PrivateKey.generate())
     says = dict(next(chained.iter_links(ledger.path())).says)
 
-    def behind(last: Link | None, end: int) -> tuple[ChainPosition, int]:
+    def stay_behind(last: Link | None, end: int) -> tuple[ChainPosition, int]:
         assert last
         return ChainPosition(n=last.n, hash=last.hash), end
 
-    chained.append(ledger.path(), says, signer=stranger, place=behind)
+    chained.append(ledger.path(), says, signer=stranger, place=stay_behind)
     assert len(list(ledger.iter_lines())) == 2
     with pytest.raises(LedgerBrokenError) as broken:
         ledger.check()
@@ -190,7 +190,7 @@ def test_unfinished_line_goes_with_the_next(left: int) -> None:
     with forgetting_notes():
         lost = add()
     path = ledger.path()
-    one, two = lines()
+    one, two = read_lines()
     path.write_bytes(one + two[:left])
     assert ledger.get_newest() == ledger.check() == first
     again = add()
@@ -202,7 +202,7 @@ def test_unfinished_line_goes_with_the_next(left: int) -> None:
 def test_unfinished_first_line_goes_too() -> None:
     with forgetting_notes():
         add()
-    (one,) = lines()
+    (one,) = read_lines()
     ledger.path().write_bytes(one[:-1])
     assert ledger.get_newest() is None
     assert ledger.check() is None
@@ -213,12 +213,12 @@ def test_unfinished_first_line_goes_too() -> None:
 def test_finished_line_that_is_damaged_is_no_unfinished_one() -> None:
     add()
     add()
-    one, two = lines()
+    one, two = read_lines()
     ledger.path().write_bytes(one + b"\0" * (len(two) - 1) + b"\n")
     for look in (ledger.get_newest, ledger.check, add):
         with pytest.raises(LedgerBrokenError):
             look()
-    assert len(lines()) == 2
+    assert len(read_lines()) == 2
 
 
 def test_full_disk_adds_no_ledger_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,12 +30,12 @@ SHAPE: dict[str, Any] = {
 }
 
 
-def text() -> bytes:
+def sign_text() -> bytes:
     return receipts.sign_statement(SHAPE, SIGNER).encode()
 
 
 def test_signed_receipt_is_valid() -> None:
-    verdict = receipts.verify(text(), KEYS)
+    verdict = receipts.verify(sign_text(), KEYS)
     assert verdict.valid
     assert verdict.says is not None
     assert verdict.says["erased"] == SHAPE["erased"]
@@ -54,7 +54,7 @@ def test_receipt_takes_only_integers_and_words(value: Any) -> None:
 
 
 def test_receipt_with_a_flipped_bit_is_invalid() -> None:
-    good = text()
+    good = sign_text()
     for place in range(len(good)):
         for bit in range(8):
             changed = bytearray(good)
@@ -63,7 +63,7 @@ def test_receipt_with_a_flipped_bit_is_invalid() -> None:
 
 
 def test_receipt_with_text_cut_or_added_is_invalid() -> None:
-    good = text()
+    good = sign_text()
     for end in range(len(good)):
         assert not receipts.verify(good[:end], KEYS).valid
     for extra in (b"x", b"{}", b"\0"):
@@ -77,13 +77,13 @@ def test_receipt_verifies_in_any_layout(
     indent: int | str | None, ascii_only: bool
 ) -> None:
     """An editor or `jq` may have rewritten the text."""
-    shape = dict(reversed(strict_json.parse(text()).items()))
+    shape = dict(reversed(strict_json.parse(sign_text()).items()))
     other = json.dumps(shape, indent=indent, ensure_ascii=ascii_only)
     assert receipts.verify(f"\n{other}\r\n".encode(), KEYS).valid
 
 
 def test_receipt_with_two_readings_is_refused_in_any_layout() -> None:
-    good = json.dumps(strict_json.parse(text()), indent=2)
+    good = json.dumps(strict_json.parse(sign_text()), indent=2)
     for old, new in (
         ('"ticket": null', '"ticket": null, "ticket": null'),
         ('"ticket": null', '"ticket": "A-1", "ticket": null'),
@@ -100,22 +100,22 @@ def test_receipt_with_two_readings_is_refused_in_any_layout() -> None:
     assert receipts.verify(good.encode("utf-16"), KEYS).reason == "malformed"
 
 
-def reason(shape: dict[str, Any]) -> str:
+def get_reason(shape: dict[str, Any]) -> str:
     return receipts.verify(strict_json.dump_canonical(shape), KEYS).reason
 
 
 def test_invalid_receipt_has_a_reason_code() -> None:
-    shape = strict_json.parse(text())
-    assert reason(shape) == ""
-    assert reason({**shape, "ticket": "A-1"}) == "bad_signature"
-    assert reason({**shape, "sig": shape["sig"].upper()}) == "bad_signature"
-    assert reason({**shape, "sig": "zz"}) == "bad_signature"
-    assert reason({**shape, "sig": 7}) == "not_a_receipt"
-    assert reason({**shape, "v": "something/1"}) == "not_a_receipt"
-    assert reason({**shape, "key_id": "other"}) == "unknown_key"
-    assert reason({**shape, "root": "00" * 32}) == "bad_signature"
-    assert reason({**shape, "ticket": 1.5}) == "malformed"
-    assert reason({}) == "not_a_receipt"
+    shape = strict_json.parse(sign_text())
+    assert get_reason(shape) == ""
+    assert get_reason({**shape, "ticket": "A-1"}) == "bad_signature"
+    assert get_reason({**shape, "sig": shape["sig"].upper()}) == "bad_signature"
+    assert get_reason({**shape, "sig": "zz"}) == "bad_signature"
+    assert get_reason({**shape, "sig": 7}) == "not_a_receipt"
+    assert get_reason({**shape, "v": "something/1"}) == "not_a_receipt"
+    assert get_reason({**shape, "key_id": "other"}) == "unknown_key"
+    assert get_reason({**shape, "root": "00" * 32}) == "bad_signature"
+    assert get_reason({**shape, "ticket": 1.5}) == "malformed"
+    assert get_reason({}) == "not_a_receipt"
     for odd in (b"", b"[]", b'"x"', b"nothing", b"\xff", b"1" * 5000):
         assert receipts.verify(odd, KEYS).reason == "malformed"
     assert receipts.verify(b" " * (receipts.MAX_BYTES + 1), KEYS).reason
@@ -124,13 +124,13 @@ def test_invalid_receipt_has_a_reason_code() -> None:
 def test_receipt_does_not_verify_by_another_key_of_its_id() -> None:
     other = replace(SIGNER, _key=Ed25519PrivateKey.generate())
     keys = {SIGNER.key_id: other.public}
-    assert receipts.verify(text(), keys).reason == "bad_signature"
-    assert receipts.verify(text(), {}).reason == "unknown_key"
+    assert receipts.verify(sign_text(), keys).reason == "bad_signature"
+    assert receipts.verify(sign_text(), {}).reason == "unknown_key"
 
 
 def test_receipt_names_the_root_of_its_keys() -> None:
     """A key list whose beginning was cut off therefore proves nothing."""
-    assert strict_json.parse(text())["root"] == SIGNER.root
+    assert strict_json.parse(sign_text())["root"] == SIGNER.root
     elsewhere = replace(SIGNER, root="00" * 32)
     signed = receipts.sign_statement(SHAPE, elsewhere).encode()
     assert receipts.verify(signed, KEYS).reason == "unknown_root"

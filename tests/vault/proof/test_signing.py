@@ -115,7 +115,7 @@ def change_key_list(edit: Callable[[dict[str, Any]], Any]) -> None:
     path.write_bytes(json.dumps(document, indent=1).encode() + b"\n")
 
 
-def entry(key: Ed25519PrivateKey, key_id: str, *, by: str) -> dict[str, str]:
+def build_entry(key: Ed25519PrivateKey, key_id: str, *, by: str) -> dict[str, str]:
     """Return the list's entry for a key that endorses itself."""
     public = key.public_key().public_bytes_raw()
     sig = key.sign(f"memoryhub.public-key/1|{key_id}|{public.hex()}".encode())
@@ -131,7 +131,7 @@ def test_unendorsed_key_is_reported_and_unused(vouched: str) -> None:
         (settings.LEDGER / signing.FILE).read_bytes(),
     )
     by = root.key_id if vouched == "root" else key_id
-    change_key_list(lambda keys: keys.update({key_id: entry(own, key_id, by=by)}))
+    change_key_list(lambda keys: keys.update({key_id: build_entry(own, key_id, by=by)}))
     assert signing.list_public_keys() == before
     with pytest.raises(LedgerBrokenError) as broken:
         signing.check()
@@ -148,7 +148,9 @@ def test_unendorsed_key_is_reported_and_unused(vouched: str) -> None:
 def test_foreign_key_under_a_known_id_is_reported_and_unused() -> None:
     key_id, own = signing.get_signer().key_id, Ed25519PrivateKey.generate()
     before = signing.list_public_keys()
-    change_key_list(lambda keys: keys.update({key_id: entry(own, key_id, by=key_id)}))
+    change_key_list(
+        lambda keys: keys.update({key_id: build_entry(own, key_id, by=key_id)})
+    )
     assert signing.list_public_keys() == before
     with pytest.raises(LedgerBrokenError):
         signing.check()
@@ -158,7 +160,7 @@ def test_root_key_that_the_ring_cannot_open_is_refused() -> None:
     """A forger who can write both, but has no ring, makes no key that counts."""
     signing.get_signer()
     own, key_id = Ed25519PrivateKey.generate(), str(uuid4())
-    forged = entry(own, key_id, by=key_id)
+    forged = build_entry(own, key_id, by=key_id)
     row = SigningKey.objects.using("keys").get()
     row.id, row.endorser = UUID(key_id), UUID(key_id)
     row.public = bytes.fromhex(forged["public"])

@@ -180,7 +180,9 @@ def test_reference_without_a_way_to_find_it_fails() -> None:
 
 
 def test_every_process_lifetime_cache_is_listed() -> None:
-    found = unlisted.process_state(unlisted.sources(ROOT, "memoryhub", "inspector"))
+    found = unlisted.process_state(
+        unlisted.parse_sources(ROOT, "memoryhub", "inspector")
+    )
     assert found == set(PROCESS)
 
 

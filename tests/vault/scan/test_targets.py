@@ -75,13 +75,16 @@ def _units(text: str) -> Iterator[int]:
     return (int.from_bytes(encoded[at : at + 2]) for at in range(0, len(encoded), 2))
 
 
-def chunks(data: bytes, size: int) -> Iterator[bytes]:
+def iter_chunks(data: bytes, size: int) -> Iterator[bytes]:
     return (data[at : at + size] for at in range(0, len(data), size))
 
 
-def found(data: bytes, *wanted: ScanTarget, size: int = 1 << 20) -> set[ScanTarget]:
+def list_found_targets(
+    data: bytes, *wanted: ScanTarget, size: int = 1 << 20
+) -> set[ScanTarget]:
     return {
-        hit.target for hit in TargetSearch(wanted).search_stream(chunks(data, size))
+        hit.target
+        for hit in TargetSearch(wanted).search_stream(iter_chunks(data, size))
     }
 
 
@@ -103,18 +106,20 @@ def test_scan_target_is_found_in_every_encoding_and_alignment(
     for at in range(16):
         noise = chance.randbytes(3_000)
         data = noise[: 1_000 + at] + b"\0" + dress(needle.data) + b"\0" + noise[1_000:]
-        assert found(data, needle, nonce, text) == {needle}
+        assert list_found_targets(data, needle, nonce, text) == {needle}
         # Whatever is cut where: by chunks that are shorter than the needle as well.
         for size in (7, 64, 1_009, 2_000):
-            assert found(data, needle, size=size) == {needle}, size
-        assert found(noise, needle) == set()
+            assert list_found_targets(data, needle, size=size) == {needle}, size
+        assert list_found_targets(noise, needle) == set()
 
 
 def test_stream_over_many_chunks_is_followed_to_its_end() -> None:
     chance = random.Random(3)
     long = " ".join(f"{chance.random()}" for _ in range(40_000)).encode() + text.data
     for data in (zlib.compress(long), gzip.compress(long), zipped(long)):
-        hits = TargetSearch([text]).search_stream(chunks(b"before" + data, 64 << 10))
+        hits = TargetSearch([text]).search_stream(
+            iter_chunks(b"before" + data, 64 << 10)
+        )
         assert {(hit.target, hit.at) for hit in hits} == {(text, 6)}
 
 
@@ -136,14 +141,14 @@ def test_thousands_of_scan_targets_are_told_apart() -> None:
     ]
     planted = chance.sample(many, 50)
     parts = [chance.randbytes(chance.randrange(900)) + each.data for each in planted]
-    assert found(b"".join(parts), *many) == set(planted)
+    assert list_found_targets(b"".join(parts), *many) == set(planted)
 
 
 def test_scan_targets_that_share_words_are_told_apart() -> None:
     near = [targets.build_name_target(f"a common beginning {n}") for n in range(20)]
     data = b"xxx a common beginning 17 and a common"
     # The one is the beginning of the other.
-    assert found(data, *near) == {near[17], near[1]}
+    assert list_found_targets(data, *near) == {near[17], near[1]}
 
 
 def test_scan_target_that_is_too_short_is_not_searched() -> None:
@@ -153,7 +158,7 @@ def test_scan_target_that_is_too_short_is_not_searched() -> None:
     )
     assert short.is_too_short
     assert not long.is_too_short
-    assert found(b"bob and bob-and-more", short, long) == {long}
+    assert list_found_targets(b"bob and bob-and-more", short, long) == {long}
 
 
 def test_scan_target_repr_hides_its_text() -> None:
@@ -173,7 +178,7 @@ def test_random_scan_targets_are_the_only_ones_kept_and_are_masked() -> None:
     )
     assert targets.unpack_targets(kept) == [sealed, key]
     # The scan looks at the row that keeps them, too.
-    assert found(kept, sealed, key) == set()
+    assert list_found_targets(kept, sealed, key) == set()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def later() -> datetime:
     return clock.now() + timedelta(minutes=2)
 
 
-def found(agent: Agent, text: str) -> list[int]:
+def list_found_seqs(agent: Agent, text: str) -> list[int]:
     row = factories.get_thread(agent)
     return [hit.seq for hit in search_thread(row, SearchRequest.parse(text)).items]
 
@@ -67,7 +67,7 @@ def test_busy_thread_is_indexed_within_seconds(
     assert terms.write_busy_threads(clock.now()) == 1
     row = ThreadTerms.objects.get()
     assert (row.first_seq, row.upto_seq) == (1, factories.get_thread(agent).head_seq)
-    assert found(agent, "lamp") == [row.upto_seq]
+    assert list_found_seqs(agent, "lamp") == [row.upto_seq]
     assert verify(factories.get_thread(agent)) is None
 
 
@@ -112,15 +112,15 @@ def test_merged_segments_equal_rebuilt_ones(agent: Agent) -> None:
 def test_erased_record_takes_its_segment_along(agent: Agent) -> None:
     grow(agent, *(f"filler {n}" for n in range(9)), "the blue lamp")
     seq = factories.append(agent, "t-1", "the red lamp").seq
-    assert len(found(agent, "lamp")) == 2
+    assert len(list_found_seqs(agent, "lamp")) == 2
     row = factories.get_thread(agent)
     erasings.erase(row, (seq - 1, seq - 1))
     assert not ThreadTerms.objects.filter(thread=row).exists()
-    assert found(agent, "lamp") == [seq]
+    assert list_found_seqs(agent, "lamp") == [seq]
     assert terms.write_ahead(later()) == 1
     thread_terms.indexes.clear()
-    assert found(agent, "lamp") == [seq]
-    assert not found(agent, "blue")
+    assert list_found_seqs(agent, "lamp") == [seq]
+    assert not list_found_seqs(agent, "blue")
 
 
 def test_erased_record_is_dropped_from_another_process_index(agent: Agent) -> None:
@@ -155,11 +155,11 @@ def test_deleted_page_takes_its_terms_along(agent: Agent) -> None:
     factories.append(agent, "t-1", *(f"filler {n}" for n in range(9)))
     factories.make_page(agent, "rules", text="the lamp rules")
     assert terms.write_ahead(later()) == 1
-    assert len(found(agent, "lamp")) == 1
+    assert len(list_found_seqs(agent, "lamp")) == 1
     command = DeletePage(page_id="rules")
     factories.run(pages.submit_command(agent, "t-1", command))
     assert not ThreadTerms.objects.exists()
-    assert not found(agent, "lamp")
+    assert not list_found_seqs(agent, "lamp")
 
 
 def test_segment_made_of_what_was_erased_since_is_not_written(agent: Agent) -> None:
@@ -233,13 +233,13 @@ def test_index_that_the_worker_grows_holds_nothing_erased(agent: Agent) -> None:
     assert terms.write_ahead(later()) == 1
     held = [index for _, index in thread_terms.indexes.list_items()]
     assert not any("blue" in part.words for index in held for part in index.parts)
-    assert len(found(agent, "lamp")) == 1
+    assert len(list_found_seqs(agent, "lamp")) == 1
 
 
 def test_worker_goes_on_where_a_reader_was(agent: Agent) -> None:
     grow(agent, *(f"lamp {n}" for n in range(9)))
     factories.append(agent, "t-1", *(f"lamp {n}" for n in range(9)))
-    assert len(found(agent, "lamp")) == 5
+    assert len(list_found_seqs(agent, "lamp")) == 5
     grow(agent, *(f"lamp {n}" for n in range(9)))
     row = factories.get_thread(agent)
     (index,) = [index for _, index in thread_terms.indexes.list_items()]

@@ -24,19 +24,19 @@ from tests.oracles.paging import (
     BARE,
     SMALL,
     Bench,
-    made,
+    build_levels,
+    build_page,
+    build_slot,
+    list_of_kind,
     make,
-    only,
-    page,
     rewrite,
-    slot,
 )
 
 #: 960 tokens of 1,600 may be pinned.
 
 
 def append(bench: Bench, *sizes: int, role: str = "assistant") -> list[Any]:
-    return bench.do(AppendSlots(slots=tuple(slot(size, role) for size in sizes)))
+    return bench.do(AppendSlots(slots=tuple(build_slot(size, role) for size in sizes)))
 
 
 def rules(bench: Bench) -> dict[str, str]:
@@ -44,7 +44,7 @@ def rules(bench: Bench) -> dict[str, str]:
 
 
 def prompt(tokens: int) -> NewPage:
-    return page("system-prompt", tokens, type="procedure", role="system")
+    return build_page("system-prompt", tokens, type="procedure", role="system")
 
 
 def put_prompt(bench: Bench, tokens: int) -> list[Any]:
@@ -53,10 +53,14 @@ def put_prompt(bench: Bench, tokens: int) -> list[Any]:
 
 def test_pinned_claim_is_never_victim() -> None:
     bench = Bench(**SMALL)
-    make(bench, page("theirs", 100, type="claim"), page("ours", 100, type="claim"))
+    make(
+        bench,
+        build_page("theirs", 100, type="claim"),
+        build_page("ours", 100, type="claim"),
+    )
     bench.do(PinPage(page_id="theirs"))
     for _ in range(40):
-        bench.do(BeginTurn(slots=(slot(200, "assistant"),)))
+        bench.do(BeginTurn(slots=(build_slot(200, "assistant"),)))
     assert {"theirs", "ours"} <= {*bench.mapped}
     assert rules(bench)["theirs"] == "explicit"
     assert rules(bench)["ours"] == "claim"
@@ -69,7 +73,7 @@ def test_pinned_claim_is_never_victim() -> None:
 
 def test_summaries_do_not_pile_up_as_pins() -> None:
     bench = Bench(**SMALL)
-    make(bench, *(page(f"s{n}", 60, type="summary") for n in range(10)))
+    make(bench, *(build_page(f"s{n}", 60, type="summary") for n in range(10)))
     for _ in range(3):
         bench.do(BeginTurn())
     assert len(bench.mapped) == 10
@@ -78,7 +82,7 @@ def test_summaries_do_not_pile_up_as_pins() -> None:
 
 def test_pins_beyond_their_share_are_refused() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 500), page("b", 460), page("c", 90))
+    make(bench, build_page("a", 500), build_page("b", 460), build_page("c", 90))
     bench.do(PinPage(page_id="a"))
     bench.do(PinPage(page_id="b"))
     before = bench.state
@@ -90,12 +94,12 @@ def test_pins_beyond_their_share_are_refused() -> None:
 
 def test_pinning_maps_first_and_a_repeat_tells_nothing() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", map=False))
+    make(bench, build_page("a", map=False))
     events = bench.do(PinPage(page_id="a"))
     assert [*map(type, events)] == [PageMapped, PagePinned]
     # One command names the page once, so it is looked up once.
-    assert [event.lookup for event in only(events, PageMapped)] == ["hit"]
-    assert [event.lookup for event in only(events, PagePinned)] == [None]
+    assert [event.lookup for event in list_of_kind(events, PageMapped)] == ["hit"]
+    assert [event.lookup for event in list_of_kind(events, PagePinned)] == [None]
     assert bench.do(PinPage(page_id="a")) == []
     assert len(bench.do(UnpinPage(page_id="a"))) == 1
     assert bench.do(UnpinPage(page_id="a")) == []
@@ -103,7 +107,7 @@ def test_pinning_maps_first_and_a_repeat_tells_nothing() -> None:
 
 def test_pinned_page_grows_within_the_share_only() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 100), page("b", 400))
+    make(bench, build_page("a", 100), build_page("b", 400))
     bench.do(PinPage(page_id="a"))
     bench.do(PinPage(page_id="b"))
     with pytest.raises(PinBudgetError):
@@ -119,7 +123,7 @@ def test_pinned_page_grows_within_the_share_only() -> None:
 
 def test_pinned_page_that_grows_displaces_computed_pins() -> None:
     bench = Bench(**SMALL)
-    make(bench, page("a", 100), page("b", 300), page("c", 500))
+    make(bench, build_page("a", 100), build_page("b", 300), build_page("c", 500))
     bench.do(PinPage(page_id="a"))
     assert {*rules(bench)} == {"a", "c", "b"}
     bench.do(rewrite("a", 900))
@@ -129,18 +133,18 @@ def test_pinned_page_that_grows_displaces_computed_pins() -> None:
 
 def test_page_that_outgrows_a_computed_pin_is_let_go() -> None:
     bench = Bench(**SMALL)
-    make(bench, page("a", 100))
+    make(bench, build_page("a", 100))
     assert rules(bench) == {"a": "recent"}
     events = bench.do(rewrite("a", 700))
-    assert [event.page_id for event in only(events, PageEvicted)] == ["a"]
+    assert [event.page_id for event in list_of_kind(events, PageEvicted)] == ["a"]
     assert bench.hot("a").entry.version == 2
 
 
 def test_pinned_level_grows_within_the_share_only() -> None:
     bench = Bench(**BARE)
-    make(bench, page("a", 600, map=False), page("b", 500))
+    make(bench, build_page("a", 600, map=False), build_page("b", 500))
     bench.do(PinPage(page_id="b"))
-    bench.do(MapPage(page_id="a", level=1, made=made("a", 100)))
+    bench.do(MapPage(page_id="a", level=1, made=build_levels("a", 100)))
     bench.do(PinPage(page_id="a"))
     with pytest.raises(PinBudgetError):
         bench.do(MapPage(page_id="a", level=0))
@@ -180,9 +184,9 @@ def test_computed_pins_take_what_is_left_in_their_order() -> None:
     bench = Bench(**{**SMALL, "claim_share": 0.1})
     make(
         bench,
-        page("low", 100, type="claim", importance=0.1),
-        page("high", 100, type="claim", importance=0.9),
-        page("newer", 100, type="claim", importance=0.1),
+        build_page("low", 100, type="claim", importance=0.1),
+        build_page("high", 100, type="claim", importance=0.9),
+        build_page("newer", 100, type="claim", importance=0.1),
     )
     for _ in range(3):
         bench.do(BeginTurn())
@@ -209,7 +213,7 @@ def test_users_message_comes_first_in_its_exchange() -> None:
 
 def test_recent_pages_are_pinned_for_so_many_turns() -> None:
     bench = Bench(**{**SMALL, "auto_pin_turns": 2})
-    make(bench, page("a", 100))
+    make(bench, build_page("a", 100))
     for expected in ({"a": "recent"}, {"a": "recent"}, {}):
         assert rules(bench) == expected
         bench.do(BeginTurn())

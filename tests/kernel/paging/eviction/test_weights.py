@@ -26,7 +26,7 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-def entry(opened: OpenedPage, cost: int) -> PageEntry:
+def build_entry(opened: OpenedPage, cost: int) -> PageEntry:
     place = LevelEntry(Location(UUID(int=1), 1, 0), 1, cost)
     return PageEntry(
         page_id=opened.page_id,
@@ -42,7 +42,7 @@ def entry(opened: OpenedPage, cost: int) -> PageEntry:
     )
 
 
-def taken(page: ShownPage, count: Count) -> int:
+def count_taken(page: ShownPage, count: Count) -> int:
     (written,) = conversation.render([page], "chat", ids=RequestIds())
     return sum(count(text + ",") for text in written)
 
@@ -56,12 +56,12 @@ def test_fetched_page_takes_no_more_than_its_weight(
         page_id=page_id, type="artifact", modality="text", content={"text": text}
     )
     cost = costs.compute_cost(opened, count=count)
-    weight = weights.weigh_page(entry(opened, cost), 0, recalled=False)
-    assert taken(ShownPage(opened, seq=7), count) <= weight
+    weight = weights.weigh_page(build_entry(opened, cost), 0, recalled=False)
+    assert count_taken(ShownPage(opened, seq=7), count) <= weight
     part = (0, len(text) // 2)
     line = count(costs.render_line_json(opened, level=0, part=part))
     most = line + weights.weigh_call(page_id)
-    assert taken(ShownPage(opened, seq=7, part=part), count) <= most
+    assert count_taken(ShownPage(opened, seq=7, part=part), count) <= most
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -79,9 +79,9 @@ def test_message_takes_no_more_than_it_weighs(
         slot=12,
     )
     whole = weights.weigh_page(
-        entry(opened, costs.compute_cost(opened, count=count)), 0, recalled=False
+        build_entry(opened, costs.compute_cost(opened, count=count)), 0, recalled=False
     )
-    assert taken(ShownPage(opened, seq=7), count) <= whole
+    assert count_taken(ShownPage(opened, seq=7), count) <= whole
     lower = OpenedPage(
         page_id="slot-12",
         type="transcript",
@@ -91,5 +91,5 @@ def test_message_takes_no_more_than_it_weighs(
         slot=12,
     )
     cost = costs.compute_cost(lower, level=1, count=count)
-    less = weights.weigh_page(entry(opened, cost), 1, recalled=False)
-    assert taken(ShownPage(opened, seq=7, level=1, lower=lower), count) <= less
+    less = weights.weigh_page(build_entry(opened, cost), 1, recalled=False)
+    assert count_taken(ShownPage(opened, seq=7, level=1, lower=lower), count) <= less

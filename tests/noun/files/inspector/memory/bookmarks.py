@@ -7,7 +7,7 @@ from memoryhub.queries.memory import bookmarks
 from memoryhub.queries.memory.working_memory import MemoryView
 
 
-def _panel(scene: ThreadScene) -> Context:
+def _build_panel(scene: ThreadScene) -> Context:
     found = bookmarks.list_bookmarks(scene.thread, seq=scene.at_seq)
     return {"bookmarks": found.items}
 
@@ -20,6 +20,8 @@ SCREEN = Screen(
     folder="memory/bookmarks",
     tab="memory",
     scope=screens.THREAD,
-    panel=Panel(template="inspector/memory/bookmarks/_panel.html", context=_panel),
+    panel=Panel(
+        template="inspector/memory/bookmarks/_panel.html", context=_build_panel
+    ),
     glance=Glance(template="inspector/memory/bookmarks/_glance.html", context=_glance),
 )

@@ -55,7 +55,7 @@ def ann(thread: Thread, acme: Project) -> Subject:
     return subjects.find_or_create(acme.id, "ann")
 
 
-def words(thread: Thread, seq: int | None = None) -> list[str | None]:
+def list_texts(thread: Thread, seq: int | None = None) -> list[str | None]:
     row = Thread.objects.select_related("subject").get(id=thread.id)
     return [line.text for line in bookmarks.list_bookmarks(row, seq=seq).items]
 
@@ -76,10 +76,10 @@ def test_bookmark_is_journaled_listed_and_read_as_of_any_event(
 ) -> None:
     first = add(agent)
     last = add(agent, "two")
-    assert words(thread) == [WORDS, "two"]
-    assert (words(thread, first), words(thread, first - 1)) == ([WORDS], [])
+    assert list_texts(thread) == [WORDS, "two"]
+    assert (list_texts(thread, first), list_texts(thread, first - 1)) == ([WORDS], [])
     act(agent, ClearBookmarks())
-    assert (words(thread), words(thread, last)) == ([], [WORDS, "two"])
+    assert (list_texts(thread), list_texts(thread, last)) == ([], [WORDS, "two"])
     erasings.sound(thread)
 
 
@@ -100,7 +100,7 @@ def test_bookmark_is_restored_from_a_checkpoint(agent: Agent, thread: Thread) ->
     memory_acts.take(agent, "here")
     act(agent, ClearBookmarks())
     memory_acts.restore(agent, "here", ("bookmarks",))
-    assert words(thread) == [WORDS]
+    assert list_texts(thread) == [WORDS]
     erasings.sound(thread)
 
 
@@ -138,11 +138,11 @@ def test_bookmark_is_exported_and_imported(
 ) -> None:
     add(agent)
     data = bundled.export(ann)
-    (record,) = bundled.records(bundled.opened(data), "state/bookmarks.jsonl")
+    (record,) = bundled.list_records(bundled.open_bundle(data), "state/bookmarks.jsonl")
     assert (record["slot"], record["text"]) == (0, WORDS)
     bundled.take(data, zeta)
     taken = Thread.objects.get(project=zeta)
-    assert words(taken) == [WORDS]
+    assert list_texts(taken) == [WORDS]
     erasings.sound(taken)
 
 
@@ -150,7 +150,7 @@ def test_bookmark_is_erased_alone(agent: Agent, thread: Thread) -> None:
     one = add(agent)
     add(agent, "two")
     erasings.erase(thread, (one, one))
-    assert words(thread) == ["two"]
+    assert list_texts(thread) == ["two"]
     erasings.sound(thread)
 
 

@@ -74,12 +74,12 @@ def clear_bookmarks(
         decision.emit(BookmarksCleared(count=count))
 
 
-def added(state: ThreadState, event: BookmarkAdded) -> ThreadState:
+def apply_bookmark_added(state: ThreadState, event: BookmarkAdded) -> ThreadState:
     new = Bookmark(state.clock + 1, event.slot, event.bytes)
     return BOOKMARKS.replace_value(state, (*BOOKMARKS.get_current(state), new))
 
 
-def cleared(state: ThreadState, event: BookmarksCleared) -> ThreadState:
+def apply_bookmarks_cleared(state: ThreadState, event: BookmarksCleared) -> ThreadState:
     return BOOKMARKS.replace_value(state, ())
 
 
@@ -111,6 +111,9 @@ BOOKMARKS: Slice[tuple[Bookmark, ...]] = Slice(
 )
 PART = KernelPart(
     commands={AddBookmark: add_bookmark, ClearBookmarks: clear_bookmarks},
-    events={BookmarkAdded: added, BookmarksCleared: cleared},
+    events={
+        BookmarkAdded: apply_bookmark_added,
+        BookmarksCleared: apply_bookmarks_cleared,
+    },
     slice=BOOKMARKS,
 )

@@ -54,10 +54,10 @@ def list_bookmarks(
         found = tuple(each for each in found if each.clock > last)
     batch = found[:limit]
     more = listing.seal([batch[-1].clock]) if len(found) > limit else None
-    return ListBatch(items=_lines(thread, state, batch), next=more)
+    return ListBatch(items=_open_lines(thread, state, batch), next=more)
 
 
-def _lines(
+def _open_lines(
     thread: Thread, state: ThreadState, found: Sequence[Bookmark]
 ) -> tuple[BookmarkLine, ...]:
     """Return these bookmarks with their times and words. One query."""
@@ -73,14 +73,14 @@ def _lines(
     )
 
 
-def _records(
+def _iter_records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[BookmarkRecord]:
-    for line in _lines(thread, state, BOOKMARKS.get_current(state)):
+    for line in _open_lines(thread, state, BOOKMARKS.get_current(state)):
         yield build_record(BookmarkRecord, line, thread=thread.id)
 
 
-def _differing(
+def _list_differences(
     thread: Thread,
     state: ThreadState,
     before: tuple[Bookmark, ...],
@@ -93,16 +93,16 @@ def _differing(
 STATES = StateFile(
     path="state/bookmarks.jsonl",
     record=BookmarkRecord,
-    lines=_records,
+    lines=_iter_records,
     needs=frozenset({"bookmark.added"}),
 )
 VIEW = SliceView(
     slice=BOOKMARKS,
     fields={"bookmarks_added": list[int]},
     example={"bookmarks_added": [51]},
-    names=_differing,
+    names=_list_differences,
     texts=lambda thread, state, before, after, found: found,
-    newest=lambda thread, state, value, most: _lines(
+    newest=lambda thread, state, value, most: _open_lines(
         thread, state, value[-most:] if most else ()
     ),
 )
