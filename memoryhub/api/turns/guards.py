@@ -34,7 +34,7 @@ from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import CONTENT, JsonRefusedError
 from memoryhub.kernel.turns.calls import RecordCall
 from memoryhub.queries.turns import guards
-from memoryhub.services.memory import working_memory
+from memoryhub.services.turns import procedures
 
 router = StrictRouter(tags=["tools"])
 
@@ -233,14 +233,12 @@ async def record(
         verdict=body.verdict,
         reason=body.reason,
     )
-    receipt = await working_memory.submit_command(
+    receipt = await procedures.record_call(
         agent=auth.get_caller(request),
         thread=thread,
         command=command,
-        texts=[command.build_payload()],
         if_match=parse_if_match(request),
         request=parse_idempotency(request, body),
-        born=True,
     )
     (event,) = receipt.list_events(CallRecorded)
     bound = f"v{event.binding}" if event.binding else None

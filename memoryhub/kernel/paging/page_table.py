@@ -38,6 +38,7 @@ from memoryhub.kernel.state.pages import (
     Location,
     PageEntry,
     is_observation,
+    is_procedure_id,
 )
 
 
@@ -129,6 +130,19 @@ def _create_page(
     return place
 
 
+def write_derived_page(
+    decision: Decision, page: NewPage, sources: Sequence[Location], pages: PageTable
+) -> None:
+    """Write a page that the hub made from these texts; its newest version counts.
+
+    Emits page.created or page.updated. Raises PinBudgetError.
+    """
+    if _find_entry(decision, page.page_id, pages):
+        _replace_page(decision, page, sources, pages, by="system")
+    else:
+        _create_page(decision, page, sources, by="system")
+
+
 def _make_room(decision: Decision, page: NewPage) -> bool:
     """Make room for a new page; return whether the page then fits."""
     weighs = page.cost + weights.weigh_call(page.page_id)
@@ -187,9 +201,11 @@ def decide_update_page(
 ) -> None:
     """Change a page. Emits page.updated; a new content is a new version, at FULL.
 
-    Raises DerivedPageError for a new content of a message or observation,
-    PinBudgetError when a pinned page grows beyond the share.
+    Raises DerivedPageError for a new content of a message, an observation or a
+    procedure, PinBudgetError when a pinned page grows beyond the share.
     """
+    if command.tokens is not None and is_procedure_id(command.page_id):
+        raise DerivedPageError
     _update_page(decision, command, (), pages)
 
 

@@ -1,4 +1,4 @@
-"""Recorded calls of an agent's own tools, those of the present exchange. Pure."""
+"""Recorded calls of an agent's own tools, the newest of a thread. Pure."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ class RecordedCall(NamedTuple):
     #: Number of its binding; 0 without one.
     binding: int
     bytes: int
+    #: Clock of the user's newest message, which the call served; 0 without one.
+    goal: int = 0
+    duration_ms: int | None = None
 
 
 CallLog: TypeAlias = tuple[RecordedCall, ...]

@@ -27,7 +27,13 @@ from memoryhub.kernel.state.context_bodies import (
     RecallBody,
     SectionBody,
 )
-from memoryhub.kernel.state.pages import Level, Modality, PageType, Tier
+from memoryhub.kernel.state.pages import (
+    Level,
+    Modality,
+    PageType,
+    Tier,
+    is_procedure_id,
+)
 from memoryhub.kernel.state.paging_config import Mode, Policy
 from memoryhub.kernel.text.names import Name
 
@@ -184,7 +190,9 @@ class PageCreated(PageEvent):
 
     @property
     def is_recurring(self) -> bool:
-        """Whether the hub or its model made the page from messages that exist."""
+        """Whether the hub or its model made the page from records that exist."""
+        if is_procedure_id(self.page_id):
+            return True
         return self.observed is not None and self.observed.method != "agent"
 
 
@@ -217,6 +225,11 @@ class PageUpdated(LookUp):
     renamed_from: Name | None = None
     #: Line after which text was inserted, if that is all that changed; 0: at the top.
     inserted: Number | None = None
+
+    @property
+    def is_recurring(self) -> bool:
+        """Whether the hub made the page from calls that exist."""
+        return is_procedure_id(self.page_id)
 
 
 class LevelMade(Body):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
@@ -49,6 +50,9 @@ SYSTEM_PROMPT = "system-prompt"
 #: Prefixes of page ids that only other routes assign.
 OBSERVATION_IDS = ("obs-", "ref-")
 _RESERVED_IDS = ("slot-", *OBSERVATION_IDS)
+#: Ids of pages that keep what calls of a tool have taught: a digest of the tool's name,
+#: and a number that grows when such a page was erased.
+_PROCEDURE_ID = re.compile(r"procedure-[0-9a-f]{16}-[0-9]{1,6}")
 
 
 class Location(NamedTuple):
@@ -177,7 +181,21 @@ def is_block_name(name: str) -> bool:
 
 def is_reserved_id(page_id: str) -> bool:
     """Return whether only other routes make pages with this id."""
-    return page_id == SYSTEM_PROMPT or page_id.startswith(_RESERVED_IDS)
+    return (
+        page_id == SYSTEM_PROMPT
+        or page_id.startswith(_RESERVED_IDS)
+        or is_procedure_id(page_id)
+    )
+
+
+def build_procedure_id(digest: str, number: int) -> str:
+    """Build the id of the page about a tool, by the digest of the tool's name."""
+    return f"procedure-{digest[:16]}-{number}"
+
+
+def is_procedure_id(page_id: str) -> bool:
+    """Return whether a page id is that of a page about an own tool's calls."""
+    return _PROCEDURE_ID.fullmatch(page_id) is not None
 
 
 def is_observation(page_id: str) -> bool:

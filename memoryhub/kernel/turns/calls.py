@@ -5,9 +5,11 @@ The newest user message begins an exchange: earlier calls bind nothing any more.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from memoryhub.errors import PinBudgetError, TokensRequiredError
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.guards.calls import (
@@ -16,6 +18,8 @@ from memoryhub.kernel.guards.calls import (
     normalize_name,
     read_result,
 )
+from memoryhub.kernel.paging import page_table
+from memoryhub.kernel.paging.page_commands import NewPage
 from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.calls import (
     MOST_CALLS,
@@ -26,12 +30,24 @@ from memoryhub.kernel.state.calls import (
     Verdict,
     list_since,
 )
+from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.tool_events import CallRecorded
 from memoryhub.kernel.text import strict_json
 
 #: Outcomes whose results are bound.
 _BOUND: frozenset[CallOutcome] = frozenset({"success", "partial"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewProcedure:
+    """The page of what the calls of a tool have taught, the new call included."""
+
+    page: NewPage
+    #: Clocks of the earlier calls and messages that the page quotes.
+    sources: tuple[int, ...]
+    #: Whether the new call changed a pattern.
+    is_news: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +62,7 @@ class RecordCall(Command):
     duration_ms: int | None = None
     verdict: Verdict | None = None
     reason: GuardReason | None = None
+    procedure: NewProcedure | None = None
 
     def build_payload(self) -> bytes:
         """Build the JSON text to seal."""
@@ -66,7 +83,7 @@ def list_exchange_calls(state: ThreadState) -> CallLog:
 def decide_record_call(
     decision: Decision, command: RecordCall, pages: PageTable
 ) -> None:
-    """Record a call. Emits call.recorded."""
+    """Record a call. Emits call.recorded, and the page of what the calls taught."""
     payload = command.build_payload()
     binding = value_type = None
     if command.has_result:
@@ -89,6 +106,26 @@ def decide_record_call(
         bytes=len(payload),
     )
     decision.emit(event, payload)
+    if command.procedure is not None:
+        _write_procedure(decision, command.procedure, pages)
+
+
+def _write_procedure(decision: Decision, made: NewProcedure, pages: PageTable) -> None:
+    """Write the page of a tool if a pattern changed, or if there is no such page yet.
+
+    A page that has no room in its pin, or that nobody here can count, waits.
+    """
+    page_id = made.page.page_id
+    if pages.is_deleted(page_id):
+        return
+    if not made.is_news and pages.find_entry(page_id) is not None:
+        return
+    state = decision.state
+    places = [state.locate_event(clock) for clock in (*made.sources, state.clock)]
+    sources = [Location(thread, seq, FULL) for thread, seq in places]
+    with suppress(PinBudgetError, TokensRequiredError):
+        decision.paging.settings.require_tokens(made.page.counted_by)
+        page_table.write_derived_page(decision, made.page, sources, pages)
 
 
 def apply_call_recorded(state: ThreadState, event: CallRecorded) -> ThreadState:
@@ -105,9 +142,10 @@ def apply_call_recorded(state: ThreadState, event: CallRecorded) -> ThreadState:
         value_type=event.value_type,
         binding=event.binding or 0,
         bytes=event.bytes,
+        goal=state.paging.last_user.seq if state.paging.last_user else 0,
+        duration_ms=event.duration_ms,
     )
-    held = list_exchange_calls(state)
-    return state._replace(calls=(*held, call)[-MOST_CALLS:])
+    return state._replace(calls=(*state.calls, call)[-MOST_CALLS:])
 
 
 PART = KernelPart(

@@ -8,7 +8,6 @@ from memoryhub import journal
 from memoryhub.journal import Address, KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.paging.page_commands import SetTools
-from memoryhub.kernel.turns.calls import RecordCall
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 
@@ -17,7 +16,7 @@ async def submit_command(
     *,
     agent: Agent,
     thread: str,
-    command: MemoryCommand | SetTools | RecordCall,
+    command: MemoryCommand | SetTools,
     texts: Sequence[bytes] = (),
     if_match: int | None = None,
     request: KeyedRequest | None = None,
