@@ -96,3 +96,8 @@ def record(
 def list_bindings(thread: str, **query: Unpack[AsOfQuery]) -> Request:
     """List what `$v1` and the like stand for."""
     return read(build_path("threads", thread, "bindings"), query)
+
+
+def list_procedures(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    """List what recorded calls have taught: errors with fixes, and successes."""
+    return read(build_path("threads", thread, "procedures"), query)

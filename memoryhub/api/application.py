@@ -31,7 +31,14 @@ from memoryhub.api.paging import page_acts, pages, working_set
 from memoryhub.api.people import long_term, subject_exports, subjects
 from memoryhub.api.search import searches
 from memoryhub.api.threads import events, slots, threads
-from memoryhub.api.turns import guards, own_tools, tool_calls, turn_lenses, turns
+from memoryhub.api.turns import (
+    guards,
+    own_tools,
+    procedures,
+    tool_calls,
+    turn_lenses,
+    turns,
+)
 
 PREFIX = "/api/v1/"
 
@@ -91,6 +98,9 @@ _NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
 _MEMORY = (keys, tasks, notes, checkpoints, working_memory)
 _LONG_TERM = (blocks, items, facts, episodes, long_term, learning)
 _PRIVACY = (erasures, receipts, subjects, subject_exports)
-_PAGING = (turn_lenses, tool_calls, guards, own_tools, searches, observing)
+_PAGING = (
+    *(turn_lenses, tool_calls, guards, procedures, own_tools),
+    *(searches, observing),
+)
 for _noun in (*_NOUNS, *_PAGING, *_MEMORY, *_LONG_TERM, *_PRIVACY):
     api.add_router("", _noun.router)

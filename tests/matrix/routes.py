@@ -102,6 +102,7 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("post", "/tool-calls:check", CALL),
             ("post", "/tool-calls:record", {**CALL, "outcome": "success"}),
             ("get", "/bindings", None),
+            ("get", "/procedures", None),
         )
     },
     "put /api/v1/threads/{thread}/pages/{page_id}": (
