@@ -26,7 +26,7 @@ from inspector.memory import (
 from inspector.nouns import NOUNS
 from inspector.observing import observer_acts
 from inspector.overview import refusals, screen
-from inspector.paging import page_acts, pages, paging
+from inspector.paging import page_acts, pages, paging, procedures
 from inspector.palette import palette, recall
 from inspector.people import (
     episodes,
@@ -177,6 +177,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/paging", paging.show, name="paging"),
     path(f"{T}/paging/curves", paging.show_curves, name="paging-curves"),
     path(f"{T}/paging/prefetch", paging.show_prefetch, name="paging-prefetch"),
+    path(f"{T}/procedures", procedures.show, name="procedures"),
     path(f"{T}/paging/settings", paging.edit_settings, name="paging-settings"),
     path(f"{T}/paging/flush", paging.flush, name="paging-flush"),
     path(

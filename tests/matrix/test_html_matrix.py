@@ -149,6 +149,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "paging": ("viewer", ("GET",)),
     "paging-curves": ("viewer", ("GET",)),
     "paging-prefetch": ("viewer", ("GET",)),
+    "procedures": ("viewer", ("GET",)),
     "paging-export": ("viewer", ("GET",)),
     "paging-settings": ("editor", ("GET", "POST")),
     "paging-flush": ("editor", ("POST",)),
