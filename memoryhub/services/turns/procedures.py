@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memoryhub import journal
-from memoryhub.errors import NotFoundError, StaleError
+from memoryhub.errors import Refusal, StaleError
 from memoryhub.journal import KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.turns.calls import RecordCall
 from memoryhub.queries.replay import states
@@ -55,7 +55,8 @@ def _add_procedure(
     """Return the command with its page, and the subject's epoch as it was read."""
     try:
         row = threads.get_thread(agent.project, thread, bound=agent.bound)
-    except NotFoundError:
+    except Refusal:
+        # A new thread, or one that refuses the call itself.
         return command, None
     taught = procedures.add_procedure(row, states.load_state(row), command)
     return taught, row.subject.epoch

@@ -11,7 +11,7 @@ from memoryhub.models.events import Event
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import procedures
 from tests.cast.erasings import sound
-from tests.cast.factories import get_thread
+from tests.cast.factories import append, get_thread
 
 pytestmark = pytest.mark.django_db
 
@@ -25,6 +25,7 @@ def record(agent: Agent, outcome: Any, if_match: int | None = None, **sent: Any)
 
 
 def test_page_is_written_with_the_call_that_makes_a_pattern(agent: Agent) -> None:
+    append(agent, "t-1", "Book a flight")
     head = record(agent, "failure", day=1)
     with pytest.raises(StaleError):
         record(agent, "success", if_match=head - 1, day=2)
