@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
 
 from memoryhub.errors import StaleError
 from memoryhub.kernel.turns.calls import RecordCall
 from memoryhub.models.events import Event
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import procedures
+from tests.api.client import run
 from tests.cast.erasings import sound
 from tests.cast.factories import append, get_thread
 
@@ -18,8 +18,10 @@ pytestmark = pytest.mark.django_db
 
 def record(agent: Agent, outcome: Any, if_match: int | None = None, **sent: Any) -> int:
     command = RecordCall(tool="fly", arguments=sent, outcome=outcome)
-    receipt = async_to_sync(procedures.record_call)(
-        agent=agent, thread="t-1", command=command, if_match=if_match
+    receipt = run(
+        procedures.record_call(
+            agent=agent, thread="t-1", command=command, if_match=if_match
+        )
     )
     return receipt.seq
 
