@@ -23,7 +23,7 @@ SIGNATURE = "CiQBjz1rX0il"
 #: Tool calls of the model, with the expected text and failure of each.
 CALLS: dict[str, tuple[Any, str, bool]] = {
     "track": ({"parcel": 7}, '{"parcel": 7, "at": "Krak\\u00f3w"}', False),
-    "ring": ({"parcel": 7}, "No answer in time.", True),
+    "ring_up": ({"parcel": 7}, "No answer in time.", True),
     "wait": ({}, "TimeoutError", True),
     "weigh": ({}, "Object of type set is not JSON serializable", True),
     "spell": ({}, "ł�?", False),
@@ -47,7 +47,7 @@ def track_all() -> str:
     raise AssertionError
 
 
-def ring(parcel: int) -> str:
+def ring_up(parcel: int) -> str:
     raise TimeoutError("No answer in time.")
 
 
@@ -89,7 +89,7 @@ def as_coroutine(tool: Callable[..., Any]) -> Callable[..., Any]:
 OWN: list[Callable[..., Any]] = [
     track,
     track_all,
-    ring,
+    ring_up,
     wait,
     weigh,
     spell,
@@ -198,7 +198,7 @@ def run(kind: str, url: str, key: str, model: Model) -> ModelMessage:
             return Loop(hub, "talk", model, functions).run(ASKED)
 
     # Plain and async tools, each with one that raises.
-    functions |= {name: as_coroutine(functions[name]) for name in ("track", "ring")}
+    functions |= {name: as_coroutine(functions[name]) for name in ("track", "ring_up")}
 
     async def awaited() -> ModelMessage:
         async with AsyncClient(url, key) as hub:

@@ -80,7 +80,7 @@ class ToolProceduresOut(Out):
                     contexts=list(each.contexts),
                     seqs=list(each.calls),
                     type=each.type,
-                    fix=each.fix and CallFixOut.from_fix(each.fix),
+                    fix=CallFixOut.from_fix(each.fix) if each.fix else None,
                 )
                 for each in found.errors
             ],

@@ -141,7 +141,7 @@ class ToolProcedures:
 
     @property
     def lessons(self) -> frozenset[object]:
-        """What the page teaches, without counts and the newest calls."""
+        """Lessons of the page, without counts and the newest calls."""
         errors = [
             (each.type, each.contexts, each.fix and each.fix.delta)
             for each in self.fixed

@@ -38,7 +38,7 @@ def foresee(agent: Agent, name: str = "t-1") -> dict[str, Any]:
     return foresights.get_prefetch(row, state_of(row), name=name)
 
 
-def brought(agent: Agent, turn: int, name: str = "t-1") -> list[dict[str, Any]]:
+def list_brought(agent: Agent, turn: int, name: str = "t-1") -> list[dict[str, Any]]:
     """List the pages that a turn has prefetched, from its record."""
     record = contexts.get_recorded_turn(get_thread(agent, name), turn).record
     if record.recall is None or record.recall.turn != turn:
@@ -101,7 +101,7 @@ def test_next_turn_brings_what_was_foreseen(agent: Agent, seed: int) -> None:
         for given in ((), ("",)):
             coming = foresee(agent)["coming"]
             begun = begin(agent, *given)
-            assert coming == brought(agent, begun.turn)
+            assert coming == list_brought(agent, begun.turn)
             assert reassemble_request(agent, begun.turn) == begun.request
             seen += len(coming)
     assert seen or settings["recall"] == "off"
@@ -137,7 +137,7 @@ def test_pages_of_any_tier_come(agent: Agent) -> None:
     act(agent, DeletePage(page_id="c-4"), "child")
     names = [each["page_id"] for each in foresee(agent, "child")["coming"]]
     assert sorted(names) == ["c-1", "c-2", "c-3", "older"]
-    assert brought(agent, begin(agent, "").turn) == found["coming"]
+    assert list_brought(agent, begin(agent, "").turn) == found["coming"]
 
 
 def test_usual_page_comes_at_a_lower_level_if_it_is_too_large(agent: Agent) -> None:
@@ -154,7 +154,7 @@ def test_usual_page_comes_at_a_lower_level_if_it_is_too_large(agent: Agent) -> N
     coming = foresee(agent)["coming"]
     assert coming == [{"page_id": "fares", "why": "prerequisite", "level": 2}]
     begun = begin(agent, "")
-    assert brought(agent, begun.turn) == coming
+    assert list_brought(agent, begun.turn) == coming
     assert b"fares ~2 \xc2\xb7 artifact\\nFares." in begun.request
     assert reassemble_request(agent, begun.turn) == begun.request
     # Only the summary came: the whole page is a page fault like any other.
@@ -188,4 +188,4 @@ def test_page_that_does_not_come_says_why(
     found = foresee(agent)
     reasons = {each["page_id"]: each["reason"] for each in found["staying"]}
     assert reasons["a"] == reason
-    assert brought(agent, begin(agent, "").turn) == found["coming"]
+    assert list_brought(agent, begin(agent, "").turn) == found["coming"]
