@@ -123,5 +123,5 @@ def test_long_term_memory_costs_a_constant_number_of_queries(
     load(ann)
     with django_assert_num_queries(15):
         load(ann)
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(15):
         profiles.get_profile(ann, now=NOW)

@@ -13,7 +13,7 @@ from tests.api.client import run
 from tests.cast.erasings import sound
 from tests.cast.factories import append, get_thread
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def record(agent: Agent, outcome: Any, if_match: int | None = None, **sent: Any) -> int:
