@@ -20,6 +20,14 @@ from memoryhub_client.turns import Mode, Tool
 
 Outcome = Literal["success", "failure", "partial", "timeout", "cancelled"]
 Verdict = Literal["allow", "warn", "block", "repair"]
+GuardReason = Literal[
+    "ungrounded_args",
+    "missing_refs",
+    "budget_exhausted",
+    "per_tool_limit",
+    "missing_dependency",
+    "runaway",
+]
 
 
 class CallEnding(WriteConditions, total=False):
@@ -30,7 +38,7 @@ class CallEnding(WriteConditions, total=False):
     duration_ms: int
     #: Of the check before the call, with the reason of a block or warning.
     verdict: Verdict
-    reason: str | None
+    reason: GuardReason | None
 
 
 class ToolForm(TypedDict, total=False):

@@ -120,6 +120,10 @@ ASKED = {"query": "tea rye jazz Bergen likes town", "limit": 50, "explain": True
 READS: dict[str, Any] = {
     "post /threads/{thread}/search": {"query": "tea rye jazz Bergen likes town"},
     "post /threads/{thread}/recall": ASKED,
+    "post /threads/{thread}/tool-calls:check": {
+        "name": "look",
+        "arguments": {"for": "$v1"},
+    },
     "post /subjects/{subject}/recall": ASKED,
     "post /subjects/{subject}/facts:search": {"predicate": "likes", "ended": True},
     "post /subjects/{subject}/items:search": {"namespace": "trips"},

@@ -203,7 +203,8 @@ def test_ungrounded_calls_block_beyond_the_grace(before: int, verdict: str) -> N
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    st.none() | st.booleans() | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from(["$v1", "$v2", "${v9}", "$usd", "of $v1", "5", "x"])
     | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=4)
