@@ -126,7 +126,7 @@ def test_profile_costs_the_same_for_any_amount_of_data(
 ) -> None:
     ann = _live_in_threads(agent, "ann", threads=threads)
     found = profiles.get_subject(ann.project_id, ann.id)
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(13):
         profiles.get_profile(found, now=clock.now())
 
 

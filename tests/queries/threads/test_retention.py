@@ -71,7 +71,7 @@ def family(agent: Agent, acme: Project) -> None:
     idle(agent, "hasty", 6, retention_idle_days=5)
     idle(agent, "root", 50)
     fork(agent, "stem", "root", 45, retention_idle_days=2)
-    fork(agent, "leaf", "stem", 9)
+    fork(agent, "leaf", "stem", 9, retention_idle_days=None)
     projects.set_retention(acme, idle_days=30)
 
 
