@@ -201,12 +201,17 @@ def _summarise_evictions(body: Body) -> str:
 
 
 def _summarise_citations(body: Body) -> str:
+    # In the history of a page the event tells of that page alone.
+    if "page_id" in body:
+        return f"the answer cites {body['page_id']}"
     pages, unknown = len(body["page_ids"]), body["unknown"]
     text = f"slot {body['slot']:,} cites {_render_count(pages, 'page')}"
     return f"{text}, {_render_count(unknown, 'id')} of no page" if unknown else text
 
 
 def _summarise_rating(body: Body) -> str:
+    if "page_id" in body:
+        return f"the answer relied on {body['page_id']}"
     corrected: bool | None = body.get("corrected")
     verdict = "corrected" if corrected else "not corrected"
     pages = len(body["page_ids"])

@@ -77,7 +77,7 @@ class PageTable(Protocol):
         """Return the seqs of the thread's own slots that are not struck, by index."""
 
     def has_payload(self, ranges: Sequence[Range]) -> bool:
-        """Return whether the thread itself still has a payload in these ranges."""
+        """Return whether the thread has a payload in these ranges, or rows of one."""
 
     def count_assertions(
         self, timelines: Collection[tuple[str, str]]

@@ -240,9 +240,13 @@ async def record(
         if_match=parse_if_match(request),
         request=parse_idempotency(request, body),
     )
-    (event,) = receipt.list_events(CallRecorded)
-    bound = f"v{event.binding}" if event.binding else None
-    out = RecordOut(seq=receipt.seq, binding=bound)
+    # A page of what the calls taught may stand behind the call.
+    seq, event = next(
+        (each.seq, each.event)
+        for each in receipt.events
+        if isinstance(each.event, CallRecorded)
+    )
+    out = RecordOut(seq=seq, binding=f"v{event.binding}" if event.binding else None)
     return render_answer(out, status=201, replayed=receipt.replayed)
 
 

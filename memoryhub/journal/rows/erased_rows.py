@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
+
+from django.db.models import QuerySet
 
 from memoryhub.errors import ThreadErasedError
 from memoryhub.journal.rows.spans import iter_conditions as span_conditions
@@ -53,7 +55,9 @@ def write(events: Iterable[ErasedRecords], changes: TotalsChanges) -> None:
     """Erase the records that the events name. A repeat erases nothing more."""
     for each in events:
         for home, spans in resolve_places(each.ranges).spans.items():
-            _delete_levels(changes, each.thread, home, spans)
+            for levels in iter_levels(each.thread, home, spans):
+                changes.deduct(each.thread, levels)
+                levels.delete()
             if home == each.thread:
                 _erase_own(changes, home, spans, by=each.seq)
                 continue
@@ -83,12 +87,12 @@ def _erase_own(changes: TotalsChanges, thread: UUID, spans: Spans, *, by: int) -
         Derivation.objects.filter(condition, derived_thread=thread).delete()
 
 
-def _delete_levels(
-    changes: TotalsChanges, thread: UUID, home: UUID, spans: Spans
-) -> None:
-    """Delete levels whose text is in these spans.
+def iter_levels(
+    thread: UUID, home: UUID, spans: Spans
+) -> Iterator[QuerySet[PageLevel]]:
+    """Yield the levels of a thread whose text is in these spans of `home`.
 
-    A fork's levels may have texts of its ancestors.
+    A fork's levels may have texts of its ancestors. One query a span.
     """
     source = None if home == thread else home
     for condition in span_conditions(spans):
@@ -96,9 +100,7 @@ def _delete_levels(
         ids = {*events.values_list("page", flat=True)}
         rows = PageLevel.objects.filter(condition, thread_id=thread, source=source)
         # By the pages of the events there: an index finds rows by their page.
-        doomed = rows.filter(page_id__in=ids)
-        changes.deduct(thread, doomed)
-        doomed.delete()
+        yield rows.filter(page_id__in=ids)
 
 
 def list_erasures_since(parent: ThreadState) -> tuple[RecordsErased, ...]:

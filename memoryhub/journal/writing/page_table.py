@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
-from memoryhub.journal.rows import due_rows
+from memoryhub.journal.rows import due_rows, erased_rows
 from memoryhub.journal.rows.knowledge import assertion_rows
 from memoryhub.journal.rows.page_rows import TEXTS, add_levels, build_entry
 from memoryhub.journal.rows.projections import ProjectedRows
@@ -180,10 +180,15 @@ class StoredPageTable:
         }
 
     def has_payload(self, ranges: Sequence[Range]) -> bool:
-        spans = resolve_places(ranges).spans.get(self.state.id, ())
+        places = resolve_places(ranges).spans
         own = Event.objects.filter(thread_id=self.state.id, payload__isnull=False)
-        return any(
-            own.filter(condition).exists() for condition in span_conditions(spans)
+        spans = span_conditions(places.get(self.state.id, ()))
+        # A fork that has changed an inherited page keeps rows of the inherited text.
+        return any(own.filter(condition).exists() for condition in spans) or any(
+            levels.exists()
+            for home, spans in places.items()
+            if home != self.state.id
+            for levels in erased_rows.iter_levels(self.state.id, home, spans)
         )
 
     def count_assertions(

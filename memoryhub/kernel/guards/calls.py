@@ -50,8 +50,11 @@ def needs_computed_numbers(name: str) -> bool:
 
 
 def build_call_key(name: str, arguments: Any) -> str:
-    """Build the text whose keyed digest finds equal calls: tool, canonical JSON."""
-    return f"{normalize_name(name)} {strict_json.dump_canonical(arguments).decode()}"
+    """Build the text whose keyed digest finds equal calls: tool, canonical JSON.
+
+    The tool's whole name, since tools of two servers may share its last part.
+    """
+    return f"{name} {strict_json.dump_canonical(arguments).decode()}"
 
 
 def read_result(result: Any) -> tuple[ValueType, Any]:

@@ -224,7 +224,7 @@ def _update_page(
     if command.tokens is None:
         # The event describes the text that stays.
         sources = (*sources, entry.full.location)
-    elif command.provenance is None:
+    elif command.provenance is None and not sources:
         sources = pages.list_sources(entry.full.location)
     event = _build_updated(decision, command, entry, found)
     event = event.model_copy(

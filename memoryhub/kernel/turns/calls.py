@@ -95,7 +95,7 @@ def decide_record_call(
     event = CallRecorded(
         turn=decision.turn,
         tool=pages.digest(name),
-        digest=pages.digest(build_call_key(name, command.arguments)),
+        digest=pages.digest(build_call_key(command.tool, command.arguments)),
         kind=classify_tool(name),
         outcome=command.outcome,
         value_type=value_type,

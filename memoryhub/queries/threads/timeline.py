@@ -114,13 +114,16 @@ def list_differences(
 ) -> tuple[StateFieldChange, ...]:
     """List the fields that differ between two states of a thread, in field order."""
     old, new = _to_plain(before), _to_plain(after)
-    changed = [name for name in new if name not in _PLAIN and old[name] != new[name]]
+    # A state without calls has no such field.
+    names = [name for name in {**old, **new} if name not in _PLAIN]
+    changed = [name for name in names if old.get(name) != new.get(name)]
     found: list[StateFieldChange] = []
     for name in changed:
-        if isinstance(new[name], dict):
-            found += _list_entry_changes(name, old[name], new[name])
+        was, now = old.get(name), new.get(name)
+        if isinstance(was, dict) and isinstance(now, dict):
+            found += _list_entry_changes(name, was, now)
         else:
-            found.append(StateFieldChange(name=name, before=old[name], after=new[name]))
+            found.append(StateFieldChange(name=name, before=was, after=now))
     return tuple(found)
 
 

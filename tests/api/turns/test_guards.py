@@ -85,11 +85,12 @@ async def test_equal_call_is_answered_from_the_cache_in_its_turn(api: Client) ->
     await api.post(f"{T}/turns", {})
     await record(api, "db.Find", {"a": 1, "b": "x"}, result={"rows": [1]})
     await record(api, "find", {"a": 2}, outcome="partial", result=3)
-    found = await check(api, "find", {"b": "x", "a": 1})
+    found = await check(api, "db.Find", {"b": "x", "a": 1})
     assert found["cached"]["result"] == {"rows": [1]}
     assert (await check(api, "find", {"a": 2}))["cached"] is None
+    assert (await check(api, "other.find", {"b": "x", "a": 1}))["cached"] is None
     await api.post(f"{T}/turns", {})
-    assert (await check(api, "find", {"b": "x", "a": 1}))["cached"] is None
+    assert (await check(api, "db.Find", {"b": "x", "a": 1}))["cached"] is None
     assert [each["id"] for each in await bindings(api)] == ["v1", "v2"]
 
 

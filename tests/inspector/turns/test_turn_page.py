@@ -12,10 +12,11 @@ from django.test import Client
 
 from memoryhub.journal.log import log
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.paging.page_commands import BeginTurn, ReferencePages
+from memoryhub.kernel.paging.page_commands import BeginTurn, RateTurn, ReferencePages
 from memoryhub.kernel.replay import RecordedEvent, evolve
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.turns.calls import RecordCall
+from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 from memoryhub.queries.turns import contexts, prefixes
@@ -374,6 +375,10 @@ def test_turn_page_marks_cited_pages_and_warns_of_unknown_ids(
     figures = text_of(viewer, "/p/acme/threads/t-1/paging")
     assert "no samples yet; good above 0.95" in figures
     assert "tokens; good above 0.60" in figures
+    act(agent, RateTurn(turn=1, cited=("fares",)))
+    life = text_of(viewer, "/p/acme/threads/t-1/pages/fares")
+    assert "cites fares" in life
+    assert "relied on fares" in life
 
 
 def test_turn_page_lists_own_calls_with_what_the_guard_did(
@@ -401,5 +406,8 @@ def test_turn_page_lists_own_calls_with_what_the_guard_did(
     assert "<code>$v1</code>" in warned
     assert "1.50 s" in warned
     assert "not checked" in unchecked
+    (first, *_) = Event.objects.filter(thread=refund, type="call.recorded")
+    assert "fare" in text_of(viewer, f"{T}/events/{first.seq + 1}")
+    assert "calls" in text_of(viewer, f"{T}/events/{first.seq + 1}")
     figures = re.sub(r"\s+", " ", text_of(viewer, f"{T}/paging"))
     assert '3 <small class="faint">1 blocked, 1 warned, 0 repaired<' in figures

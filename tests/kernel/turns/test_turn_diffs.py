@@ -29,7 +29,7 @@ Frames = Mapping[str, Frame]
 #: Events that can lead to a change of each kind.
 MAKERS = {
     "entered": {"slot.appended", "page.created", "page.mapped", "page.faulted"},
-    "left": {"page.evicted", "pages.evicted", "page.deleted"},
+    "left": {"page.evicted", "pages.evicted", "page.deleted", "slot.struck"},
     "lowered": {"page.lowered", "page.mapped", "page.faulted"},
     "upgraded": {"page.mapped", "page.faulted"},
     "updated": {"page.updated"},

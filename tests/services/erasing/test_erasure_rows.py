@@ -5,6 +5,7 @@ import pytest
 from memoryhub.journal.forget import erasing
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.events import Event
+from memoryhub.models.pages import PageLevel
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
@@ -12,8 +13,11 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasure_steps
 from memoryhub.services.people import subjects
 from tests.cast import bundled
+from tests.cast.erasings import erase, sound
 from tests.cast.factories import append, get_thread, make_page, make_thread
 from tests.cast.forgetting import plan
+from tests.oracles.page_acts import act, new_text
+from tests.services.acts import fork
 
 pytestmark = pytest.mark.django_db
 
@@ -127,3 +131,16 @@ def test_page_derived_since_the_plan_is_erased_too(agent: Agent) -> None:
     erasure_steps.order_erasure(row)
     left = Event.objects.filter(thread=thread, payload__isnull=False)
     assert [*left.values_list("page", flat=True)] == ["other"]
+
+
+def test_erased_text_leaves_a_fork_that_has_changed_its_page(agent: Agent) -> None:
+    born = make_page(agent, "note")
+    fork(agent, "t-1", "child")
+    child = get_thread(agent, "child")
+    act(agent, new_text("note", "other"), "child")
+    levels = PageLevel.objects.filter(source=get_thread(agent).id)
+    assert levels.filter(thread=child).exists()
+    erase(get_thread(agent), (born.seq, born.seq))
+    assert not levels.exists()
+    for name in ("t-1", "child"):
+        sound(get_thread(agent, name))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -36,4 +37,17 @@ def test_page_is_written_with_the_call_that_makes_a_pattern(agent: Agent) -> Non
     newest = Event.objects.order_by("-seq")[:2]
     assert [each.type for each in newest] == ["page.created", "call.recorded"]
     assert newest[0].seq == head
+    sound(get_thread(agent))
+
+
+def test_each_version_names_the_calls_it_quotes(agent: Agent) -> None:
+    append(agent, "t-1", "Book a flight")
+    record(agent, "failure", day=1)
+    record(agent, "success", day=2)
+    failed = record(agent, "failure", day="SECRET")
+    head = record(agent, "success", day=3)
+    (newest,) = Event.objects.filter(seq=head)
+    assert newest.type == "page.updated"
+    quoted = {each["seq"] for each in json.loads(newest.body)["sources"]}
+    assert {failed, head - 1} <= quoted
     sound(get_thread(agent))
