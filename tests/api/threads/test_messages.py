@@ -95,7 +95,7 @@ async def write_contents(api: Client, contents: list[tuple[str, str]]) -> None:
         answer = await api.post(f"{path}/turns", {"items": [SLOT]})
         assert answer.status == 201, answer.body
         require_request(shape, json.loads(answer.body)["request"])
-    listed = await api.get(f"{path}/slots")
+    listed = await api.get(f"{path}/slots?limit=200")
     assert len(json.loads(listed.body)["items"]) == taken + len(FORMATS)
 
 
