@@ -56,7 +56,7 @@ class CallBlocked(Exception):
     """A guard blocked the call; the text is for the model."""
 
 
-def find_guard(thread: str) -> Steps:
+def is_guarded(thread: str) -> Steps:
     """Return whether calls of this thread are checked."""
     try:
         found = yield threads.get(thread)

@@ -157,7 +157,7 @@ def _iter_steps(
                 result = yield from _ask_hub(thread, call)
             else:
                 if guarded is None:
-                    guarded = yield from guarding.find_guard(thread)
+                    guarded = yield from guarding.is_guarded(thread)
                 own = OwnCall(thread, name, given, partial(_ToolStep, tool))
                 result = yield from _run_own(call, own, guarded=guarded)
             if result["role"] == messages[-1]["role"] == "user":

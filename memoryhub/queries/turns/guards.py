@@ -70,7 +70,7 @@ class _ExchangeReader:
         self._key = keys.get_subject_keys(thread.subject_id, epoch=thread.subject.epoch)
 
     @cached_property
-    def opened(self) -> Mapping[int, Mapping[str, Any]]:
+    def payloads(self) -> Mapping[int, Mapping[str, Any]]:
         """Payloads by clock: those of small calls, and of those that are named.
 
         Raises ValueTooLargeError when the named results are larger than 2 MiB.
@@ -90,7 +90,7 @@ class _ExchangeReader:
     def bindings(self) -> Bindings:
         results = []
         for call in self.recorded:
-            payload = self.opened.get(call.clock)
+            payload = self.payloads.get(call.clock)
             if call.binding and payload is not None:
                 kind, value = calls.read_result(payload.get("result"))
                 results.append(
@@ -133,7 +133,7 @@ class _ExchangeReader:
     def build_exchange(self, name: str) -> GuardedExchange:
         """Build what the rules know before a call of this tool."""
         tool = self._digest(calls.normalize_name(name))
-        payloads = [self.opened.get(call.clock, {}) for call in self.recorded]
+        payloads = [self.payloads.get(call.clock, {}) for call in self.recorded]
         results = [
             number
             for payload in payloads
@@ -169,7 +169,7 @@ class _ExchangeReader:
         found = next((call for call in held if call.digest in wanted), None)
         if found is None:
             return None
-        payload = self.opened.get(found.clock)
+        payload = self.payloads.get(found.clock)
         if payload is None:
             payload = self._open_payloads([found.clock]).get(found.clock, {})
         if "result" not in payload:
@@ -205,7 +205,7 @@ def list_bindings(thread: Thread, state: ThreadState) -> tuple[BindingLine, ...]
     reader = _ExchangeReader(thread, state)
     by_clock = {call.clock: call for call in reader.recorded}
     used: dict[str, list[int]] = {}
-    for clock, payload in sorted(reader.opened.items()):
+    for clock, payload in sorted(reader.payloads.items()):
         for name in bindings.list_references(payload["arguments"]):
             if (bound := reader.bindings.find(name)) is not None:
                 used.setdefault(bound.id, []).append(state.to_seq(clock))
@@ -216,7 +216,7 @@ def list_bindings(thread: Thread, state: ThreadState) -> tuple[BindingLine, ...]
             BindingLine(
                 id=each.id,
                 seq=call and state.to_seq(call.clock),
-                tool=call and reader.opened[call.clock]["tool"],
+                tool=call and reader.payloads[call.clock]["tool"],
                 value_type=each.value_type,
                 value=bindings.render_shown(each.value),
                 aliases=tuple(each.aliases),
