@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,11 @@ class Environment(BaseModel):
     MEMORYHUB_SEARCH_BYTES: int = Field(default=48 * 2**20, ge=2**20)
     MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
+    #: Days without an event after which payloads of a closed thread move to cold
+    #: storage; None: never.
+    MEMORYHUB_COLD_DAYS: int | None = Field(default=None, ge=0)
+    #: A folder, or s3://bucket/prefix; empty: a folder below the data folder.
+    MEMORYHUB_COLD_STORAGE: str = ""
     #: JSON: prices by the model's name, or any other name, for what-if costs.
     MEMORYHUB_PRICES: Json[dict[str, Price]] = Field(
         default="{}", validate_default=True
@@ -205,6 +211,46 @@ BALLAST = DATA_DIR / "ballast"
 BALLAST_BYTES = ENV.MEMORYHUB_BALLAST_MIB << 20
 # Every command needs the folder, and no other user should read it.
 DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _build_cold_storage() -> dict[str, Any]:
+    """Build Django's description of cold storage. Refuses S3 without its extra."""
+    place = ENV.MEMORYHUB_COLD_STORAGE
+    if not place.startswith("s3://"):
+        folder = Path(place).resolve() if place else DATA_DIR / "cold"
+        return {
+            "BACKEND": "django.core.files.storage.FileSystemStorage",
+            "OPTIONS": {
+                "location": folder,
+                "file_permissions_mode": 0o600,
+                "directory_permissions_mode": 0o700,
+            },
+        }
+    if find_spec("storages") is None or find_spec("boto3") is None:
+        extra = distribution.describe_extra("s3")
+        raise _build_refusal(f"MEMORYHUB_COLD_STORAGE needs an extra: {extra}")
+    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+    if not bucket:
+        raise _build_refusal("MEMORYHUB_COLD_STORAGE must name a bucket: s3://bucket")
+    config = import_module("botocore.config").Config(
+        connect_timeout=5, read_timeout=20, retries={"total_max_attempts": 2}
+    )
+    return {
+        "BACKEND": "storages.backends.s3.S3Storage",
+        # Address and credentials: AWS's own variables.
+        "OPTIONS": {
+            "bucket_name": bucket,
+            "location": prefix,
+            "client_config": config,
+        },
+    }
+
+
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "cold": _build_cold_storage(),
+}
 
 
 def _build_sqlite(name: str, pragmas: str) -> dict[str, Any]:
@@ -411,6 +457,7 @@ EXPORTS_AT_ONCE = ENV.MEMORYHUB_EXPORTS_AT_ONCE
 EXPORTS_PER_DAY = ENV.MEMORYHUB_EXPORTS_PER_DAY
 READERS = ENV.MEMORYHUB_READERS
 WEBHOOK_HOSTS = _split_words(ENV.MEMORYHUB_WEBHOOK_HOSTS)
+COLD_DAYS = ENV.MEMORYHUB_COLD_DAYS
 SEARCH_BYTES = ENV.MEMORYHUB_SEARCH_BYTES
 PRICES = ENV.MEMORYHUB_PRICES
 

@@ -17,7 +17,7 @@ from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.memory import stats
 from memoryhub.queries.overview import unhealthy
 from memoryhub.queries.overview.checks import ServerCheck
-from memoryhub.queries.threads import retention
+from memoryhub.queries.threads import cold_threads, retention
 from memoryhub.queries.threads.verdicts import VERDICTS
 from memoryhub.queries.verify import memory_checks
 from memoryhub.vault.registry import lru
@@ -40,6 +40,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         "memory": memory_checks.get_memory_checks(visitor.project, now=now),
         "due": retention.count_soon(visitor.project, now=now),
         "most_counted": retention.COUNTED,
+        "cold": cold_threads.get_cold_counts(visitor.project.id),
         "caches": lru.list_caches(),
     }
     return shell.render_page(

@@ -180,6 +180,7 @@ STATUS: dict[type[Refusal], int] = {
     UnavailableError: 503,
     errors.QueueFullError: 503,
     errors.KeyMissingError: 503,
+    errors.ColdStorageError: 503,
     errors.ClockSkewError: 503,
     errors.ErasuresToReplayError: 503,
     errors.LedgerUnwritableError: 503,

@@ -92,6 +92,7 @@ from memoryhub.errors.threads import (
 )
 from memoryhub.errors.trouble import (
     ClockSkewError,
+    ColdStorageError,
     CorruptError,
     KeyMissingError,
     NewerFormatError,
@@ -123,6 +124,7 @@ __all__ = [
     "CheckpointUnknownError",
     "CheckpointsFullError",
     "ClockSkewError",
+    "ColdStorageError",
     "ContentErasedError",
     "CorruptError",
     "CountMismatchError",

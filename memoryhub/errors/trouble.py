@@ -53,6 +53,12 @@ class KeyMissingError(UnavailableError):
     code = "key_missing"
 
 
+class ColdStorageError(UnavailableError):
+    """Cold storage, which holds this content, does not answer. Try again."""
+
+    code = "cold_storage"
+
+
 class StartRefusedError(Exception):
     """The server must not start like this; the message is one line without secrets."""
 

@@ -5,6 +5,7 @@ from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.access.operators import Identity, Membership, Operator, SignInLink
 from memoryhub.models.activity import ProjectHour, RefusalCount
 from memoryhub.models.assertions import Assertion
+from memoryhub.models.cold import ColdObject
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.erasures import Erasure, Hold, Receipt, Tombstone
 from memoryhub.models.events import Event, RequestKey, Snapshot, ThreadTerms
@@ -37,6 +38,7 @@ __all__ = [
     "Assertion",
     "AuditEntry",
     "Checkpoint",
+    "ColdObject",
     "DailyUse",
     "Derivation",
     "DestroyedKey",

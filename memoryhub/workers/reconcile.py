@@ -22,6 +22,7 @@ from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.workers import (
     anchors,
     ballast,
+    cold,
     deletions,
     expiry,
     heartbeats,
@@ -95,6 +96,7 @@ TASKS = (
         work=sweeping.delete_webhook_queues,
         full=sweeping.BATCH,
     ),
+    ReconcileTask(name="cold", every_seconds=60, work=cold.move, full=1),
     ReconcileTask(name="ballast", every_seconds=60, work=ballast.keep),
     ReconcileTask(name="anchors", every_seconds=3600, work=anchors.anchor_heads),
     ReconcileTask(name="retention", every_seconds=3600, work=retention.retire),
@@ -164,6 +166,7 @@ class Reconciler:
             return done
         # Each process writes its own counts, whoever has the lease.
         activity.flush()
+        cold.return_looked()
         if not (heartbeats.beat(self.holder) and self._take_lease()):
             # A process that takes over later runs every task at once.
             self._due.clear()

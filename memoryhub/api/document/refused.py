@@ -13,6 +13,7 @@ from memoryhub.errors import (
     BadCursorError,
     BadPreconditionError,
     ClockSkewError,
+    ColdStorageError,
     CorruptError,
     ErasuresToReplayError,
     HomeThreadError,
@@ -77,6 +78,7 @@ _ANY: tuple[type[Refusal], ...] = (
     ClockSkewError,
     ErasuresToReplayError,
     KeyMissingError,
+    ColdStorageError,
     QueueFullError,
 )
 _BODIES: tuple[type[Refusal], ...] = (

@@ -243,6 +243,29 @@ class Blank:
                 cursor.executemany(self.sql, self.columns.prepare(rows))
 
 
+class Swap:
+    """An UPDATE of payloads by the same payloads' references, or back."""
+
+    def __init__(self) -> None:
+        names = ("payload", "thread", "seq", "payload_digest")
+        fields: list[Any] = [Event._meta.get_field(name) for name in names]
+        self.columns = Columns(fields)
+        self.sql = (
+            f'UPDATE "{Event._meta.db_table}" SET "payload" = %s '  # noqa: S608 # models' own names
+            'WHERE "thread_id" = %s AND "seq" = %s AND "payload_digest" = %s '
+            'AND "payload" IS NOT NULL AND "erased_by" IS NULL'
+        )
+
+    def update(self, rows: Sequence[Values]) -> int:
+        """Update rows by (payload, thread, seq, payload_digest); return how many."""
+        if not rows:
+            return 0
+        with connections["default"].cursor() as cursor:
+            cursor.executemany(self.sql, self.columns.prepare(rows))
+            count: int = cursor.rowcount
+            return count
+
+
 def delete_batch(model: type[Model], column: str, owner: UUID, *, limit: int) -> int:
     """Delete at most `limit` rows of an owner; return how many."""
     table, place = model._meta.db_table, "ctid" if _is_postgres() else "rowid"
@@ -622,6 +645,7 @@ WEBHOOK_QUEUES = Replace(
     kept=("sent_seq", "due_at", "failures"),
 )
 BLANKED = Blank()
+SWAPPED = Swap()
 EVENTS_READ, PAGES_READ, LEVELS_READ = (
     Select(Event, EventTableRow),
     Select(Page, PageRow),

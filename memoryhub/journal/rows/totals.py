@@ -17,6 +17,7 @@ from django.db.models.functions import Length
 
 from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.journal.rows.statements import Add
+from memoryhub.models.cold import ColdObject
 from memoryhub.models.events import Event, ThreadTerms
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import SHOWN, Slot
@@ -121,6 +122,11 @@ class TotalsChanges:
             ends = rows.order_by().aggregate(first=Min("seq"), last=Max("seq"))
             drop_terms(thread, ends["first"], ends["last"])
             rows.update(payload=None, erased_by=by)
+            # Objects in cold storage may hold these payloads.
+            objects = ColdObject.objects.filter(thread_id=thread)
+            objects.exclude(state=ColdObject.State.WRITING).update(
+                state=ColdObject.State.DOOMED
+            )
 
     def deduct(self, thread: UUID, rows: QuerySet[Any]) -> None:
         """Deduct pages, levels, slots or keys of a thread before they are deleted."""

@@ -93,9 +93,11 @@ def list_below(folder: Path | None, *, without: Iterable[Path] = ()) -> list[Pat
 
 
 def list_data_files() -> list[Path]:
-    """List the data folder's files, without databases, ledger, ballast and styles."""
+    """List the data folder's files, without those that are surfaces of their own."""
     databases = [path for alias in connections for path in list_sqlite_files(alias)]
     apart = (settings.LEDGER, settings.BALLAST, settings.STATIC_ROOT, *databases)
+    if (cold := settings.STORAGES["cold"]["OPTIONS"].get("location")) is not None:
+        apart = (*apart, Path(cold))
     return list_below(settings.DATA_DIR, without=apart)
 
 

@@ -26,6 +26,8 @@ class SurfaceKind(StrEnum):
     LEDGER = "ledger"
     TEMPORARY = "temporary"
     FILE = "file"
+    #: Objects in cold storage.
+    COLD = "cold"
     NAMES = "names"
     REDIS = "redis"
 
@@ -34,6 +36,7 @@ class SurfaceKind(StrEnum):
 LARGE = frozenset(
     {
         *(SurfaceKind.DATABASE, SurfaceKind.WAL, SurfaceKind.SAMPLES),
+        SurfaceKind.COLD,
         *(SurfaceKind.CALLED, SurfaceKind.ROWS, SurfaceKind.UNLISTED),
     }
 )

@@ -16,8 +16,10 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connections
 
+from memoryhub.models.cold import ColdObject
 from memoryhub.queries.scan import surface_files, surface_rows
 from memoryhub.queries.scan.surface_kinds import LARGE, SurfaceKind
+from memoryhub.vault.keys import cold_payloads
 
 ALIASES: Final = ("default", "keys")
 #: Loaded by name where Redis is configured: it needs an extra.
@@ -57,6 +59,7 @@ def iter_surfaces(
         values: Any = import_module(REDIS)
         read = partial(values.iter_values, settings.REDIS_URL)
         yield Surface(kind=SurfaceKind.REDIS, place="redis", read=read)
+    yield from _iter_cold_objects()
     left = partial(surface_rows.iter_own_rows, subjects=subjects, threads=threads)
     for model, privacy in surface_rows.list_erased_models().items():
         read, place = partial(left, model, privacy), model._meta.label
@@ -81,6 +84,18 @@ def _iter_files() -> Iterator[Surface]:
     )
     for path, kind in found.items():
         yield _build_file(path, kind, surface_files.read)
+
+
+def _iter_cold_objects() -> Iterator[Surface]:
+    """Yield every object in cold storage, known to the tables or not."""
+    sizes = {
+        f"{each.hex}.sealed": size
+        for each, size in ColdObject.objects.values_list("id", "bytes")
+    }
+    for name in cold_payloads.list_names():
+        read = partial(cold_payloads.iter_chunks, name)
+        size = sizes.get(name, 0)
+        yield Surface(kind=SurfaceKind.COLD, place=name, read=read, size=size)
 
 
 def _build_file(

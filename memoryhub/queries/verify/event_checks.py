@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
+from memoryhub.errors import SealBrokenError
 from memoryhub.journal.log import log
 from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.events import ThreadForked
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.erased_records import Erasers
+from memoryhub.vault.keys import cold_payloads
 
 #: Events between two reports of progress, and read at once.
 CHUNK = 500
@@ -46,7 +48,11 @@ def find_payload_fault(row: Event, erasers: Erasers, *, sealed: bool) -> str | N
     if row.erased_by is not None and (row.payload is not None or not sealed):
         return "payload"
     if row.payload is not None:
-        digest = hashlib.sha256(bytes(row.payload)).digest()
+        try:
+            stored = cold_payloads.fetch_sealed(bytes(row.payload))
+        except SealBrokenError:
+            return "payload_missing"
+        digest = hashlib.sha256(stored).digest()
         whole = row.payload_digest is not None and digest == bytes(row.payload_digest)
         return None if sealed and whole else "payload"
     if not sealed:

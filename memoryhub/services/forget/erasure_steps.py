@@ -22,8 +22,13 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from memoryhub import journal
-from memoryhub.errors import CorruptError, ProjectDeletedError, SubjectErasedError
-from memoryhub.journal import audit, importing, texts
+from memoryhub.errors import (
+    ColdStorageError,
+    CorruptError,
+    ProjectDeletedError,
+    SubjectErasedError,
+)
+from memoryhub.journal import audit, cold, importing, texts
 from memoryhub.journal.forget import erasing, purging
 from memoryhub.journal.forget import scrub as scrubbing
 from memoryhub.journal.log import announce, log, thread_terms
@@ -103,7 +108,16 @@ def close(row: Erasure) -> str:
 
 
 def purge(row: Erasure) -> str:
-    """Delete payloads, names and projections, through the writer, 1,000 at a time."""
+    """Delete payloads, names and projections, through the writer, 1,000 at a time.
+
+    Objects in cold storage first.
+    """
+    try:
+        cold.erase_objects(
+            whole=_filter_whole_threads(row), affected=_filter_affected_threads(row)
+        )
+    except ColdStorageError:
+        return "store"
     take_rows(row)
     left = erasure_targets.count_left(row)
     # The subject is erased last, in one transaction with its state.

@@ -16,7 +16,7 @@ import orjson
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Substr
 
-from memoryhub.errors import InvalidError, Refusal
+from memoryhub.errors import InvalidError, Refusal, SealBrokenError
 from memoryhub.journal.texts import open_payload
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import names
@@ -25,6 +25,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keys
+from memoryhub.vault.keys.cold_payloads import REFERENCE_BYTES, fetch_sealed
 from memoryhub.vault.registry.lru import Lru
 from memoryhub.vault.scan import targets
 from memoryhub.vault.scan.targets import (
@@ -150,8 +151,13 @@ def _build_target_filter(row: Erasure) -> Q:
 
 def _list_heads(events: QuerySet[Event]) -> list[bytes]:
     """List the headers and nonces of at most MAX_NONCES events."""
-    heads: Any = events.annotate(head=Substr("payload", 1, _HEAD_BYTES))
-    return [bytes(head) for head in heads.values_list("head", flat=True)[:MAX_NONCES]]
+    heads: Any = events.annotate(head=Substr("payload", 1, REFERENCE_BYTES))
+    found = list[bytes]()
+    for head in heads.values_list("head", flat=True)[:MAX_NONCES]:
+        # A lost object can't be found anywhere either.
+        with suppress(SealBrokenError):
+            found.append(fetch_sealed(bytes(head))[:_HEAD_BYTES])
+    return found
 
 
 def _iter_windows(row: Erasure, events: Sequence[Event]) -> Iterator[ScanTarget]:

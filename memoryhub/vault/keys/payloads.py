@@ -3,6 +3,9 @@
 Sealed bytes = 0x02, flags (bit 0: zlib), key version, nonce 12, ciphertext, tag 16.
 The plaintext is padded with 0x80 and zeros up to the next step of `padding`, so that
 the length does not tell `true` from `false`.
+
+A row may hold a reference to cold storage in place of sealed bytes: see
+`cold_payloads`.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from cryptography.exceptions import InvalidTag
 
 from memoryhub.errors import SealBrokenError
 from memoryhub.kernel.text.padding import pad_size
-from memoryhub.vault.keys import seal_count
+from memoryhub.vault.keys import cold_payloads, seal_count
 from memoryhub.vault.keys.keys import SubjectKeys
 
 OVERHEAD_BYTES: Final = 31
@@ -89,8 +92,10 @@ def open_sealed(keys: SubjectKeys, address: PayloadAddress, sealed: bytes) -> by
     """Open the content that was sealed for this address.
 
     Raises SealBrokenError when the bytes are damaged or were moved, KeyMissingError
-    when their key version is lost. No query unless the key version is new.
+    when their key version is lost, ColdStorageError when they are in cold storage that
+    does not answer. No query unless the key version is new.
     """
+    sealed = cold_payloads.fetch_sealed(sealed, look=True)
     return _open_bound(keys, sealed, _pack_address(address, sealed[:_HEADER_BYTES]))
 
 
@@ -99,11 +104,13 @@ def build_opener(
 ) -> Callable[[int, bytes], bytes]:
     """Build an `open_sealed` for a whole thread, called with a seq and its bytes.
 
-    The common part of the addresses is packed once.
+    The common part of the addresses is packed once. Payloads in cold storage stay
+    there: whoever reads a whole thread looks at none of its messages.
     """
     before = _pack_address(address, bytes(_HEADER_BYTES))[: -_TAIL.size]
 
     def open_at(seq: int, sealed: bytes) -> bytes:
+        sealed = cold_payloads.fetch_sealed(sealed)
         end = _TAIL.pack(seq, address.purpose, sealed[:_HEADER_BYTES])
         return _open_bound(keys, sealed, before + end)
 

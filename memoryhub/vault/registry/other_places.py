@@ -229,6 +229,20 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             found="erasure id; dropped once the erasure is complete",
             forget=Fate.PASSES,
         ),
+        "memoryhub.vault.keys.cold_payloads.objects": OtherPlace(
+            holds="objects of cold storage, sealed; 32 MiB",
+            found="object id; dropped where the object is deleted",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.vault.keys.cold_payloads.looked": OtherPlace(
+            holds="ids of objects that somebody looked at", forget=Fate.PASSES
+        ),
+        "memoryhub.vault.keys.cold_payloads.LookedObjects": OtherPlace(
+            holds="what `looked` holds"
+        ),
+        "memoryhub.journal.rows.statements.SWAPPED": OtherPlace(
+            holds="a statement, without values"
+        ),
         "memoryhub.vault.keys.keyring._held": OtherPlace(holds="the key ring"),
         "memoryhub.vault.keys.keys._projects": OtherPlace(
             holds="opened keys of projects"
@@ -252,7 +266,7 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
     }
 )
 
-#: Backends of CACHES and CHANNEL_LAYERS.
+#: Backends of CACHES, CHANNEL_LAYERS and STORAGES.
 BACKENDS: Mapping[str, OtherPlace] = MappingProxyType(
     {
         "django.core.cache.backends.dummy.DummyCache": OtherPlace(holds="nothing"),
@@ -261,6 +275,19 @@ BACKENDS: Mapping[str, OtherPlace] = MappingProxyType(
         ),
         "channels_redis.core.RedisChannelLayer": OtherPlace(
             holds="{thread id, seq}", forget=Fate.PASSES
+        ),
+        "django.core.files.storage.FileSystemStorage": OtherPlace(
+            holds="sealed payloads of closed threads, one object each",
+            found="through the table of objects",
+            forget=Fate.DELETED,
+        ),
+        "storages.backends.s3.S3Storage": OtherPlace(
+            holds="sealed payloads of closed threads, one object each",
+            found="through the table of objects",
+            forget=Fate.DELETED,
+        ),
+        "django.contrib.staticfiles.storage.StaticFilesStorage": OtherPlace(
+            holds="styles, scripts and pictures of the inspector"
         ),
     }
 )

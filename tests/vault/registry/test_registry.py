@@ -241,7 +241,8 @@ def test_stateless_module_is_not_reported_as_process_state(source: str) -> None:
 
 
 def test_every_backend_is_listed() -> None:
-    found = unlisted.backends(settings.CACHES, settings.CHANNEL_LAYERS)
+    kinds = (settings.CACHES, settings.CHANNEL_LAYERS, settings.STORAGES)
+    found = unlisted.backends(*kinds)
     assert found <= set(BACKENDS)
 
 

@@ -1,0 +1,81 @@
+"""Cold threads: payloads of closed, silent threads move to cold storage, and back."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.conf import settings
+from django.db.models import Exists, OuterRef, QuerySet
+
+from memoryhub.errors import ColdStorageError, Refusal
+from memoryhub.journal import cold
+from memoryhub.models.cold import ColdObject
+from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.models.working_memory import DueValue
+from memoryhub.vault.keys.cold_payloads import looked
+
+#: Threads of one round, and the seconds after which a round begins no other thread.
+AT_ONCE: Final = 100
+ROUND_SECONDS: Final = 10.0
+
+log = structlog.get_logger()
+
+
+def move(now: datetime) -> int:
+    """Move threads that have been closed and silent for long; return how many.
+
+    Finishes first what a killed process left behind. A storage that does not answer
+    ends the round: the next round tries again.
+    """
+    cold.tidy(now)
+    if settings.COLD_DAYS is None:
+        return 0
+    until, count = time.monotonic() + ROUND_SECONDS, 0
+    for thread in _select_movable(now)[:AT_ONCE]:
+        if time.monotonic() > until:
+            break
+        count += bool(cold.move_thread(thread))
+    return count
+
+
+def _select_movable(now: datetime) -> QuerySet[Thread]:
+    """Select threads whose payloads are all in rows and that nobody has needed lately.
+
+    A value that will expire would have to be erased from its object: its thread waits.
+    """
+    silent = now - timedelta(days=settings.COLD_DAYS)
+    own = {"thread": OuterRef("pk")}
+    objects = ColdObject.objects.filter(**own)
+    here = objects.filter(state=ColdObject.State.RETURNED, changed_at__lte=silent)
+    return (
+        Thread.objects.filter(
+            status=Thread.Status.CLOSED,
+            last_event_at__lte=silent,
+            subject__state=Subject.State.ACTIVE,
+        )
+        .exclude(Exists(objects.exclude(id__in=here.values("id"))))
+        .exclude(Exists(DueValue.objects.filter(**own)))
+        .filter(Exists(Event.objects.filter(payload__isnull=False, **own)))
+        .order_by("id")
+    )
+
+
+def return_looked() -> int:
+    """Bring back the threads that this process looked at; return how many payloads.
+
+    In each process, whoever has the lease. A failure is logged, and tried again.
+    """
+    count = 0
+    for each in looked.take_all():
+        try:
+            count += cold.return_objects([each])
+        except ColdStorageError:
+            looked.add(each)
+        except Refusal as failure:
+            log.error("cold.lost", code=failure.code)
+    return count
