@@ -1,6 +1,6 @@
-"""Triggers that protect append-only rows: a comparison with the migration's triggers.
+"""Triggers that protect append-only rows: a comparison with the migrations' triggers.
 
-The wanted triggers are read from the migration that creates them.
+The wanted triggers are read from the newest migration that changes one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from memoryhub.distribution import PROGRAM
 from memoryhub.errors import StartRefusedError
 
 #: Imported by name, since a module name with a leading digit is no identifier.
-_MADE: Final = import_module("memoryhub.migrations.0002_triggers")
+_MADE: Final = import_module("memoryhub.migrations.0016_cold_objects")
 _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) .*? ON (\w+)")
 _FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\(\) RETURNS trigger AS \$\$(.*)\$\$")
 _SQLITE: Final = """SELECT name, sql FROM sqlite_master

@@ -7,6 +7,7 @@ the one that went; on SQLite `verify` does.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -30,31 +31,46 @@ _POSTGRES_MOVES = """coalesce(
           AND sha256(OLD.payload) = OLD.payload_digest)), false)"""
 
 
+def iter_statements(*, postgres: bool) -> Iterator[str]:
+    """Iterate over what makes every trigger of an engine, as of this migration."""
+    move = _POSTGRES_MOVES if postgres else _SQLITE_MOVES
+    changed = _get_start(postgres=postgres)
+    for statement in triggers.iter_statements(postgres=postgres):
+        if statement.startswith(changed):
+            assert _ERASES in statement
+            yield statement.replace(_ERASES, f"(({_ERASES}) OR {move})")
+        else:
+            yield statement
+
+
 def allow_moves(apps: Any, schema_editor: Any) -> None:
-    _replace_trigger(schema_editor, moves=True)
+    _replace_trigger(schema_editor, iter_statements)
 
 
 def forbid_moves(apps: Any, schema_editor: Any) -> None:
-    _replace_trigger(schema_editor, moves=False)
+    _replace_trigger(schema_editor, triggers.iter_statements)
 
 
-def _replace_trigger(schema_editor: Any, *, moves: bool) -> None:
+def _replace_trigger(
+    schema_editor: Any, iter_all: Callable[..., Iterator[str]]
+) -> None:
     postgres = schema_editor.connection.vendor == "postgresql"
-    name = "memoryhub_event_guard" if postgres else "memoryhub_event_update"
+    start = _get_start(postgres=postgres)
     (statement,) = (
-        each
-        for each in triggers.iter_statements(postgres=postgres)
-        if each.startswith(("CREATE FUNCTION " + name, "CREATE TRIGGER " + name))
+        each for each in iter_all(postgres=postgres) if each.startswith(start)
     )
-    if moves:
-        move = _POSTGRES_MOVES if postgres else _SQLITE_MOVES
-        assert _ERASES in statement
-        statement = statement.replace(_ERASES, f"(({_ERASES}) OR {move})")
+    if not postgres:
+        schema_editor.execute("DROP TRIGGER memoryhub_event_update")
+    schema_editor.execute(
+        statement.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
+    )
+
+
+def _get_start(*, postgres: bool) -> str:
+    """Return the beginning of the one statement that this migration replaces."""
     if postgres:
-        statement = statement.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION")
-    else:
-        schema_editor.execute(f"DROP TRIGGER {name}")
-    schema_editor.execute(statement)
+        return "CREATE FUNCTION memoryhub_event_guard"
+    return "CREATE TRIGGER memoryhub_event_update"
 
 
 class Migration(migrations.Migration):

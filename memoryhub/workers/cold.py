@@ -51,14 +51,14 @@ def _select_movable(now: datetime) -> QuerySet[Thread]:
     silent = now - timedelta(days=settings.COLD_DAYS)
     own = {"thread": OuterRef("pk")}
     objects = ColdObject.objects.filter(**own)
-    here = objects.filter(state=ColdObject.State.RETURNED, changed_at__lte=silent)
+    here = {"state": ColdObject.State.RETURNED, "changed_at__lte": silent}
     return (
         Thread.objects.filter(
             status=Thread.Status.CLOSED,
             last_event_at__lte=silent,
             subject__state=Subject.State.ACTIVE,
         )
-        .exclude(Exists(objects.exclude(id__in=here.values("id"))))
+        .exclude(Exists(objects.exclude(**here)))
         .exclude(Exists(DueValue.objects.filter(**own)))
         .filter(Exists(Event.objects.filter(payload__isnull=False, **own)))
         .order_by("id")
