@@ -216,7 +216,7 @@ def _render_percent(share: float) -> str:
     return f"{share:.2f}%"
 
 
-def list_mark_places(found: Lanes) -> Sequence[tuple[str, str]]:
+def list_slider_marks(found: Lanes) -> Sequence[tuple[str, str]]:
     """List each assertion's place on the slider of recorded time, with its kind."""
     head = max(1, found.home.head_seq if found.home else 1)
     return [

@@ -43,7 +43,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     context = {
         "found": found,
         "lanes": fact_lanes.draw_lanes(found, axis, at=at, chosen=name),
-        "marks": fact_lanes.list_mark_places(found),
+        "marks": fact_lanes.list_slider_marks(found),
         "counts": {
             "facts": sum(len(lane.facts) for lane in found.lanes),
             "late": sum(mark.late for mark in found.marks),

@@ -273,7 +273,7 @@ class ContextRecord:
     def mark_places(self) -> list[Location]:
         """Return the locations of the assertions that explain the request's marks."""
         found = self.recall.mark_places if self.recall else []
-        return [*found, *list_mark_places(self.log_marks)]
+        return [*found, *list_log_mark_places(self.log_marks)]
 
     def get_refs(self, name: str) -> tuple[Ref, ...]:
         """Return the refs of the named section; empty if absent."""
@@ -285,6 +285,6 @@ class ContextRecord:
         return sum(each.tokens for each in self.sections if each.name == "recall")
 
 
-def list_mark_places(log_marks: Iterable[SlotMarks]) -> list[Location]:
+def list_log_mark_places(log_marks: Iterable[SlotMarks]) -> list[Location]:
     """List the locations of the assertions that explain marks of the log."""
     return [at for each in log_marks for mark in each.marks for at in mark.places]

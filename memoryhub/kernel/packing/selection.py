@@ -14,7 +14,7 @@ from memoryhub.kernel.context.contexts import (
     FaultPolicies,
     ManifestRow,
     Texts,
-    list_mark_places,
+    list_log_mark_places,
 )
 from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.levels.levels import can_produce
@@ -188,7 +188,7 @@ def list_places(wanted: PackingInput) -> list[Location]:
     own += [*(each.place for each in wanted.blocks), *wanted.log]
     own += [ref.get_location(wanted.thread) for ref in wanted.recalled]
     own += wanted.recall.mark_places if wanted.recall else []
-    own += list_mark_places(wanted.log_marks)
+    own += list_log_mark_places(wanted.log_marks)
     texts = (page.location for page in pages)
     return [*dict.fromkeys([*texts, *messages, *rows, *own])]
 
@@ -359,7 +359,7 @@ def drop_erased(wanted: PackingInput, gone: Collection[Location]) -> PackingInpu
         log_marks=tuple(
             each
             for each in wanted.log_marks
-            if there.isdisjoint(list_mark_places([each]))
+            if there.isdisjoint(list_log_mark_places([each]))
         ),
         available=filter_rows(wanted.available),
         offered=wanted.offered
