@@ -11,10 +11,11 @@ DOCUMENT = "docs/adding-a-noun.md"
 
 #: Ends the name of a folder, or begins or ends that of a file.
 OWN = re.compile(r"/notes?[/._]|_notes?\.")
-#: The noun as a word, name, event or class of CSS; `_note` is a function that writes.
+#: The noun as a word, name, event or class of CSS; `_note` is a function that writes,
+#: and `role="note"` is a word of ARIA.
 NAMED = re.compile(
     r"(?<![A-Za-z])(?<!\W_)notes(?![a-z])|Notes|(?<![A-Z])NOTES?(?![A-Za-z])"
-    r"|\bNote[A-Z]|note_bytes|[\"']note\b|\.note[ {:]|scratchpad|\bjotted\b"
+    r"|\bNote[A-Z]|note_bytes|(?<!role=)[\"']note\b|\.note[ {:]|scratchpad|\bjotted\b"
 )
 #: Besides, where notes are named and why nothing says it for them.
 ELSEWHERE = {
