@@ -78,6 +78,18 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "TLB hit rate": "The share of look-ups that were answered without the page "
         "table.",
     },
+    "Calls of the agent's tools": {
+        "own tools": "The agent's tools, which its model may call besides ours.",
+        "guard": "The rules that check a call of an agent's own tool before the call "
+        "runs.",
+        "verdict": "What a guard says of a call: allow, warn, repair or block.",
+        "binding": "A call's result under a name such as $v1, which later calls can "
+        "use.",
+        "procedure": "A page of what the calls of one tool have taught: errors with "
+        "their fixes, and arguments that worked.",
+        "fix": "The difference between a failed call and the later success that "
+        "reached the same goal.",
+    },
     "Working memory": {
         "key": "A value under a name, until it is deleted or expires.",
         "task": "The agent's current job and its progress; one per thread.",
