@@ -339,7 +339,7 @@ class FailingOut(Out):
 
 
 class FailuresOut(Out):
-    observer: FailingOut = Field(description="Who is asked about messages.")
+    observer: FailingOut = Field(description="Failures to observe messages.")
     reflector: FailingOut
 
 
