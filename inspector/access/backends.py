@@ -51,7 +51,8 @@ class Sso(BaseBackend):
 class Password(ModelBackend):
     """Sign-in by name, password and the second factor of an operator who needs one.
 
-    Every failure is the same refusal: it is counted, and looks, alike.
+    Every failure gets the same refusal and is counted alike, so that nobody learns
+    which of the two factors was wrong.
     """
 
     def authenticate(
@@ -74,10 +75,10 @@ class Password(ModelBackend):
 
 
 def _is_password_enough(request: HttpRequest, operator: Operator) -> bool:
-    """Tell whether one factor is enough.
+    """Tell whether one factor may sign the operator in.
 
-    Never for an operator with a second factor. Off this machine, and without
-    ALLOW_PASSWORD_ONLY, not for an operator who may erase.
+    An operator who has a second factor always needs the factor. From another machine,
+    without ALLOW_PASSWORD_ONLY, an operator who may erase needs a second factor, too.
     """
     if second_factors.has_factor(operator) or passkeys.has_passkey(operator):
         return False

@@ -22,11 +22,11 @@ SHOWN = 200
 LEAVE = "leave"
 _PROBLEMS: refusals.Texts = {
     "role": "Choose a role from the list.",
-    "username": "No operator who may sign in has this name. Names are made on the "
+    "username": "No operator who may sign in has this name. Add operators on the "
     f"server: {PROGRAM} add_operator NAME --project …",
     "member": "This operator is a member already; change the role instead.",
-    "own": "You can not raise your own role.",
-    "last_owner": "The project needs an owner; make somebody else owner first.",
+    "own": "You cannot raise your own role.",
+    "last_owner": "The project needs an owner. Make somebody else owner first.",
 }
 
 

@@ -12,6 +12,7 @@ from inspector.web.methods import require_post
 from inspector.web.rate_limit import RateLimit
 from memoryhub.services.access import passkeys
 
+#: Most characters of a name that are read.
 MAX_NAME = 64
 #: Challenges per address and minute; each is a row until it is used or expires.
 challenge_limit = RateLimit(allowed=20)
@@ -19,7 +20,7 @@ challenge_limit = RateLimit(allowed=20)
 
 @require_post
 def issue_challenge(request: HttpRequest) -> HttpResponse:
-    """Send a script the challenge for a device, of any operator or a named operator."""
+    """Send the sign-in challenge to the page's script, for one operator or for any."""
     if not challenge_limit.count_attempt(request.META.get("REMOTE_ADDR", "")):
         return JsonResponse({}, status=429)
     name = request.POST.get("username", "")[:MAX_NAME]
@@ -31,7 +32,7 @@ def issue_challenge(request: HttpRequest) -> HttpResponse:
 @require_post
 @require_signed_in
 def issue_proposal(request: HttpRequest) -> HttpResponse:
-    """Send a script the challenge for a device that the operator wants to add."""
+    """Send the page's script the challenge for a device that the operator adds."""
     require_fresh_sign_in(request)
     operator, site = access.get_operator(request), webauthn.build_site(request)
     options, state = passkeys.begin_registration(operator, site)

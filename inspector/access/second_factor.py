@@ -17,8 +17,8 @@ from memoryhub.services.access import passkeys, second_factors
 #: Seconds that a proposed secret may wait for its first code.
 PROPOSED_SECONDS = 900
 #: Greatest age of a sign-in, in minutes, to change the factors of an operator who has
-#: one. That sign-in took the factor or a link of the server, so that a stolen session
-#: can't add a factor of its own.
+#: one. Such a sign-in took the factor, or a link of the server: a stolen session can't
+#: add a factor.
 FRESH_MINUTES = 5
 _SALT = "inspector.second-factor"
 
@@ -26,7 +26,7 @@ _SALT = "inspector.second-factor"
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
 def show(request: HttpRequest) -> HttpResponse:
-    """Add or remove a second factor. A GET adds none."""
+    """Show the form of second factors; a POST adds or removes one factor."""
     operator = access.get_operator(request)
     if request.method != "POST":
         return _render_page(request, operator, second_factors.generate_secret())

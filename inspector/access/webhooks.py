@@ -26,7 +26,7 @@ PROPOSED: Final[Mapping[str, str]] = {
     "records.erased": "Records were erased",
     "thread.erased": "A thread was erased",
 }
-#: Each form's button, by what it does.
+#: Form fields of the buttons.
 TEST, PAUSE, RESUME, DELETE = "test", "pause", "resume", "delete"
 OUTCOMES: Final[Mapping[str, str]] = {
     "delivered": "delivered",
@@ -35,7 +35,7 @@ OUTCOMES: Final[Mapping[str, str]] = {
     "timeout": "no answer in time",
     "unreachable": "not reachable",
     "private": "a private address, which is not allowed",
-    "no_secret": "its secret can't be opened",
+    "no_secret": "the webhook's secret can't be opened",
 }
 _PROBLEMS: refusals.Texts = {
     "url": "Enter an https address of a public host, without a user and a fragment. "
@@ -48,6 +48,7 @@ _PROBLEMS: refusals.Texts = {
 @require_safe
 @require_signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
+    """List the project's webhooks."""
     visitor = access.require_owner(request, project)
     context = {"webhooks": queries.list_webhooks(visitor.project)}
     return _render_page(request, visitor, "index", context)
@@ -56,7 +57,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
 def create_webhook(request: HttpRequest, project: str) -> HttpResponse:
-    """Create a webhook. The answer shows the secret once, so it is no redirect."""
+    """Create a webhook. The answer itself shows the secret, once: no redirect."""
     visitor = access.require_owner(request, project)
     access.require_recent_sign_in(request)
     if request.method != "POST":
