@@ -13,6 +13,7 @@ _HIDDEN = re.compile(
     "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e007f]|\r(?!\n)"
 )
+#: Names that Unicode abbreviates; a mark shows the code of any other character.
 _SHORT = {
     "\u200b": "ZWSP", "\u200e": "LRM", "\u200f": "RLM", "\u202a": "LRE",
     "\u202b": "RLE", "\u202c": "PDF", "\u202d": "LRO", "\u202e": "RLO",

@@ -9,6 +9,7 @@ from memoryhub.queries.paging.lives import LifeStep, PageLife, PresenceSpan
 
 #: Top and height of a bar, by presence of the page.
 _SHAPES = {"in": (2, 10), "shortened": (4, 6), "fetched": (2, 10)}
+#: Words of each kind of step; other steps are not named.
 _WORDS = {
     "made": "made",
     "updated": "changed",
@@ -29,7 +30,7 @@ _MAX_NAMED_STEPS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifeBar:
-    """A span in which the page was in; percent, except top and height."""
+    """A span in which the page was in the working set; percent, but top and height."""
 
     kind: str
     x: str
@@ -52,7 +53,7 @@ class LifeLine:
     """A page's life as it is drawn, from the thread's first event to its last."""
 
     bars: tuple[LifeBar, ...]
-    #: Beginning and end of each span in which the page was out.
+    #: Begin and end of each span in which the working set lacked the page.
     gaps: tuple[tuple[str, str], ...]
     #: Steps drawn as marks: kind and place in percent.
     marks: tuple[tuple[str, str], ...]

@@ -1,4 +1,4 @@
-"""Outcomes: the effects of a command's preview, in words for a screen. Pure."""
+"""Outcomes: what a command would change, in words for its preview. Pure."""
 
 from __future__ import annotations
 

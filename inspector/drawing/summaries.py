@@ -76,7 +76,7 @@ def summarise_body(event_type: str, body: Body) -> str:
 
 
 def build_preview(line: ThreadEventLine) -> str:
-    """Return the message's beginning on one line; empty if nothing can be shown."""
+    """Build one line of the event's text; empty if nothing can be shown."""
     if line.type == "fact.asserted" and line.payload:
         claim = (line.payload[name] for name in ("entity", "predicate", "value"))
         return cut_to_preview(" ".join(claim))
@@ -87,7 +87,7 @@ def build_preview(line: ThreadEventLine) -> str:
 
 
 def cut_to_preview(content: Any) -> str:
-    """Cut the text of a content to one line of `PREVIEW_CHARS` characters."""
+    """Render a content as text, cut to one line of `PREVIEW_CHARS` characters."""
     return " ".join(render_content_words(content)[: PREVIEW_CHARS * 4].split())[
         :PREVIEW_CHARS
     ]

@@ -37,9 +37,9 @@ class PageTile:
     hold: str
     #: Why the page stays, or its rank for eviction.
     held: str
-    #: The page came since the moment from which changes are marked.
+    #: Whether the page came since the moment from which changes are marked.
     new: bool
-    #: The Tab key reaches this tile; arrow keys reach the other tiles.
+    #: Whether the Tab key reaches this tile; arrow keys reach the other tiles.
     stop: bool = False
     words: FirstWords = first_words.NONE
 
@@ -151,7 +151,7 @@ def _build_words(page_id: str, texts: PageTexts) -> FirstWords:
 
 
 def _mark_open_groups(drawn: list[TileGroup], count: int) -> list[TileGroup]:
-    """Open the first group of other pages; of few cells also the last older group."""
+    """Open the first group of other pages, and of a small set the last older group."""
     older = [n for n, g in enumerate(drawn) if not (g.newest or g.beside)]
     nearest = older[-1] if older and count <= MAX_OPEN_CELLS else None
     return [
@@ -161,7 +161,7 @@ def _mark_open_groups(drawn: list[TileGroup], count: int) -> list[TileGroup]:
 
 
 def _group_others(cells: Sequence[ResidentPage]) -> Iterator[GroupCells]:
-    """Group pages that are not messages, at most `MAX_GROUP_PAGES` to a group."""
+    """Group pages that are not messages, at most `MOST` to a group."""
     for at in range(0, len(cells), MOST):
         part = cells[at : at + MOST]
         title = "More other pages" if at else "Instructions, other pages"
@@ -175,9 +175,9 @@ def _group_turns(cells: Sequence[ResidentPage]) -> Iterator[GroupCells]:
 
 
 def _split_older(cells: Sequence[ResidentPage]) -> list[list[ResidentPage]]:
-    """Split older messages at turns, once a group has `MIN_GROUP_PAGES` pages.
+    """Split older messages at turns, once a group has `LEAST` pages.
 
-    A group has at most `MAX_GROUP_PAGES` pages, even if that splits a turn.
+    A group has at most `MOST` pages, even if that splits a turn.
     """
     found: list[list[ResidentPage]] = []
     for cell in cells:
