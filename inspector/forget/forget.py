@@ -43,14 +43,14 @@ _PROBLEMS: refusals.Texts = {
     "scope": "Choose what to forget.",
     "reason": "Choose a reason from the list.",
     "ticket": "A ticket is up to 8 capital letters, a hyphen and up to 7 digits.",
-    "thread": "This subject has no thread of that name.",
+    "thread": "This subject has no thread with this name.",
     "before": "Give a time in the past, in UTC, such as 2026-01-31T12:00.",
-    "record": "This thread has no event of that number.",
+    "record": "This thread has no event with this number.",
 }
 #: Texts for what is wrong with the words typed for a second scan.
 _NOT_TYPED = {
-    "user_id": "That is not the user id of the erased person.",
-    "texts": "Type a longer text: this one could occur anywhere.",
+    "user_id": "This is not the user id of the erased person.",
+    "texts": "Type a longer text: a short text could occur anywhere.",
 }
 
 
@@ -80,7 +80,7 @@ class ErasureForm:
 
     @property
     def has_thread(self) -> bool:
-        """Tell whether the plan is of one thread, or narrowed to one."""
+        """Tell whether the plan erases records of one thread only."""
         if self.scope == Erasure.Scope.BEFORE:
             return bool(self.thread)
         return self.scope in (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
@@ -93,7 +93,7 @@ class ErasureForm:
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
 def begin(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Ask what to forget, and why; a POST plans and counts, and erases nothing."""
+    """Ask what to forget, and why. A POST plans and counts, and erases nothing."""
     visitor = privacy_pages.require_acting_officer(request, project)
     row = privacy_pages.require_subject(visitor, subject)
     if request.method != "POST":
@@ -144,7 +144,7 @@ def confirm(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
 @require_post
 @require_signed_in
 def keep_out(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
-    """Keep agents out and count the plan anew: the way out of a stale plan."""
+    """Keep agents out and count the plan anew, so that the plan stays valid."""
     visitor = privacy_pages.require_acting_officer(request, project)
     row = erasures.get_row(visitor.project.id, erasure)
     try:
@@ -157,7 +157,7 @@ def keep_out(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
 @require_post
 @require_signed_in
 def recall(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
-    """Scan again for what a scan had found, once the operator typed the id again."""
+    """Scan again for the user id that the operator typed again."""
     visitor = privacy_pages.require_acting_officer(request, project)
     row = erasures.get_row(visitor.project.id, erasure)
     typed = request.POST.get("user_id", "")[: user_ids.MAX_CHARS]
@@ -221,7 +221,7 @@ def _parse_before(text: str) -> datetime:
         if at is not None:
             return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
-        pass  # no time, or one that UTC has no year for
+        pass  # no time, or a time before year 1 or after year 9999
     raise InvalidError(loc="before")
 
 
@@ -240,7 +240,7 @@ def _parse_typed_count(request: HttpRequest, row: Erasure) -> int:
 
 
 def _is_same_plan(row: Erasure, form: ErasureForm) -> bool:
-    """Tell whether the open erasure is the one that this form asks for."""
+    """Tell whether the form asks for what the open erasure erases."""
     if (row.scope, row.reason, row.ticket or "") != (
         form.scope,
         form.reason,

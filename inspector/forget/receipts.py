@@ -116,7 +116,7 @@ def download(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
 def verify(request: HttpRequest, project: str) -> HttpResponse:
-    """Verify whether a text is a receipt of this server. The text is not stored."""
+    """Verify that a text is a receipt of this server. The server stores no text."""
     visitor = privacy_pages.require_officer(request, project)
     text = request.POST.get("text", "").strip()
     verdict = None

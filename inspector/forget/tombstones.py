@@ -26,7 +26,7 @@ KINDS = {
 #: Characters read of a pasted value.
 MOST_CHARS = 65_536
 _INDEX = "forget/tombstones/index"
-_NOBODY = "This project has no subject of that id."
+_NOBODY = "This project has no subject with this id."
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -42,7 +42,8 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         found = tombstone_values.find_value(subject, text)
     except InvalidError as refusal:
         return _render_page(request, visitor, refusal=refusal)
-    # The answer tells whether the subject ever had this value: no note, no answer.
+    # The answer tells whether the subject ever had this value, so the audit log has
+    # the look-up before the officer has the answer.
     audit.record(
         actor=visitor.actor,
         action="tombstone.looked_up",
