@@ -11,6 +11,7 @@ from memoryhub.queries.knowledge.lanes import Lane, Lanes
 
 #: Rows of a lane, for values that hold at once.
 ROWS = 8
+#: Heights in pixels: a row of facts, a line of past values, and their bars.
 _ROW, _LINE, _BAR, _THIN = 36, 30, 28, 20
 _MINUTE = timedelta(minutes=1)
 #: Step sizes of the slider, in minutes; the smallest that needs at most STEPS is used.
@@ -167,7 +168,7 @@ def _draw_bar(
     title: str,
     name: str = "",
 ) -> LaneBar:
-    """Draw a bar; the bar of a fact has a name."""
+    """Draw a bar: high and named for a fact, thin for a past value."""
     left, right = axis.to_percent(line.valid_from), axis.to_percent(line.valid_until)
     return LaneBar(
         x=_render_percent(left),

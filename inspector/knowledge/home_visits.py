@@ -1,4 +1,4 @@
-"""Visits of a subject's home thread, where its facts and blocks are read and noted.
+"""Visits of a subject's home thread, which holds the subject's facts and blocks.
 
 The address may name any thread of the subject. Without a home the visit is of the
 named thread.
@@ -32,6 +32,6 @@ def find_home_visit(request: HttpRequest, project: str, thread: str) -> Visit:
 def require_editor(
     request: HttpRequest, project: str, thread: str
 ) -> tuple[Visitor, Thread]:
-    """Return the editor and the home thread. Raises as `editing.require_editor`."""
+    """Return an editor and the home thread. Raises as `editing.require_editor`."""
     visit = find_home_visit(request, project, thread)
     return editing.require_editor(request, project, visit.row.name)

@@ -1,7 +1,7 @@
 """Panels: a partial template and a function that builds its context.
 
-Page, panel URL and push render through this module, so they cannot disagree. One render
-is the same bytes for every viewer: it does not depend on the viewer.
+Page, panel URL and push render through this module, so they cannot disagree. A render
+does not depend on the viewer: every viewer gets the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memoryhub.queries.threads import forks
 from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.threads import ThreadLine
 
-#: Events before which the page existed for the last time.
+#: Events that end a page: a link to the page leads to the event before.
 _ENDS = (PageDeleted.event_type, SlotStruck.event_type)
 
 

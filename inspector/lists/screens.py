@@ -51,7 +51,7 @@ class LineCount:
     shown: int
     #: None when not counted.
     total: int | None = None
-    #: There are more lines than `total`, or than `shown` without a total.
+    #: Whether there are more lines than `total`, or than `shown` without a total.
     more: bool = False
 
 
@@ -88,7 +88,7 @@ class ListRequest(Generic[PlaceT_co]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenExport(Generic[PlaceT_contra, LineT]):
-    """A list as data: one batch as JSON, or all matching lines as CSV or NDJSON."""
+    """Export of a list: one batch as JSON, or all matching lines as CSV or NDJSON."""
 
     #: Fields of a record in order; `content_fields` are added on request.
     fields: tuple[str, ...]

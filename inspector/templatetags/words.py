@@ -25,6 +25,6 @@ def meaning(word: str) -> str:
 
 
 @register.filter
-def explained(word: str) -> bool:
+def is_term(word: str) -> bool:
     """Tell whether the glossary has the word."""
     return word in WORDS
