@@ -119,8 +119,8 @@ def is_reference(text: str, bindings: Bindings) -> bool:
 def resolve(arguments: Any, bindings: Bindings) -> Resolution:
     """Replace references. A text that is only a reference becomes the value.
 
-    In a longer text stands the value's text. Raises ValueTooLargeError when the values
-    take more than 1 MiB.
+    A longer text gets the value's text in place of the reference. Raises
+    ValueTooLargeError when the values take more than 1 MiB.
     """
     found = Resolution(arguments=None)
     found.arguments = _resolve_value(arguments, bindings, found)
@@ -185,7 +185,7 @@ def _iter_texts(value: Any) -> Iterator[str]:
 
 
 def render_shown(value: Any) -> str:
-    """Render a value, cut: 50 characters, 3 parts, six digits of extreme numbers."""
+    """Render a value for people, cut to 50 characters or 3 parts."""
     if isinstance(value, str):
         return value if len(value) <= SHOWN_CHARS else f"{value[:SHOWN_CHARS]}…"
     if isinstance(value, list | Mapping) and len(value) > SHOWN_PARTS:

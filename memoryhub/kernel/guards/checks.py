@@ -34,7 +34,7 @@ EQUAL = 1e-9
 REPAIRS = 3
 #: Number of last numeric results that tell whether a model runs away.
 RESULTS = 5
-#: Results smaller than this, but not 0, are taken for noise.
+#: Results whose absolute value is smaller, but not 0, count as noise.
 _TINY = 1e-12
 
 
@@ -90,7 +90,7 @@ class GuardCheck:
     """The verdict on a call."""
 
     verdict: Verdict
-    #: Of a block: the first that a rule found.
+    #: The finding that blocks the call: the first of several.
     block: GuardFinding | None = None
     warnings: tuple[GuardFinding, ...] = ()
     #: Arguments to run with: references replaced, numbers as they were written.
@@ -192,7 +192,7 @@ def _check_budget(call: _CheckedCall, exchange: GuardedExchange) -> _Ruling:
 
 
 def _check_ungrounded(call: _CheckedCall, exchange: GuardedExchange) -> _Ruling:
-    """Warn of numbers from nowhere; strict limits block them beyond the grace."""
+    """Warn of numbers that are neither typed nor bound; strict limits block them."""
     if not call.ungrounded:
         return _Ruling()
     found = GuardFinding("ungrounded_args", _choose_source(exchange))

@@ -1,6 +1,6 @@
 """Calls of an agent's own tools, recorded when they have ended. Pure.
 
-The newest user message begins an exchange: earlier calls bind nothing any more.
+The newest user message begins an exchange, and ends the bindings of earlier calls.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def decide_record_call(
 def _write_procedure(decision: Decision, made: NewProcedure, pages: PageTable) -> None:
     """Write the page of a tool if a pattern changed, or if there is no such page yet.
 
-    A page that has no room in its pin, or that nobody here can count, waits.
+    The page waits for a later call if its pin has no room, or if this process lacks the
+    thread's tokenizer.
     """
     page_id = made.page.page_id
     if pages.is_deleted(page_id):

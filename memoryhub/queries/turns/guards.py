@@ -1,7 +1,7 @@
 """Checks of an agent's own tool calls, and bindings of an exchange. Never writes.
 
-The state knows which calls were recorded; what they brought is opened here, in a
-constant number of queries.
+The state knows which calls were recorded. This module opens their arguments and
+results, in a constant number of queries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import slots
 from memoryhub.vault.keys import blind_index, keys
 
-#: Newest calls that are opened unasked, and the size up to which they are.
+#: Newest calls that are opened although no argument names them, and their largest
+#: size in bytes.
 OPENED, SMALL_BYTES = 200, 16_384
 #: Newest messages of the exchange that are searched for `x = 3`, and their bytes.
 MESSAGES, MESSAGE_BYTES = 64, 1_048_576
@@ -131,7 +132,7 @@ class _ExchangeReader:
         return NumberIndex(n for e in shown for n in literals.iter_typed_numbers(e))
 
     def build_exchange(self, name: str) -> GuardedExchange:
-        """Build what the rules know before a call of this tool."""
+        """Build the facts of the exchange that the rules check a call by."""
         tool = self._digest(calls.normalize_name(name))
         payloads = [self.payloads.get(call.clock, {}) for call in self.recorded]
         results = [
@@ -156,9 +157,10 @@ class _ExchangeReader:
         )
 
     def find_cached(self, name: str, *ways: Any) -> CachedResult | None:
-        """Find the result of an equal call of this turn, however its arguments stood.
+        """Find the result of an equal call of this turn that succeeded.
 
-        One query for a result that was not opened yet.
+        `ways` are the same arguments, with references and with values. One query for a
+        result that was not opened yet.
         """
         wanted = {self._digest(calls.build_call_key(name, each)) for each in ways}
         newest = dict[str, RecordedCall]()

@@ -43,7 +43,7 @@ class TurnCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCalls:
-    """Calls of a turn, oldest first, and whether there are more."""
+    """First calls of a turn, oldest first, and whether there are more."""
 
     calls: tuple[TurnCall, ...]
     more: bool
@@ -89,7 +89,7 @@ def list_calls(thread: Thread, n: int) -> TurnCalls | None:
 
 
 def count_verdicts(thread: Thread, *, first: int, last: int) -> dict[str, int]:
-    """Count recorded calls by the guard's verdict; `unchecked` are without one.
+    """Count recorded calls by the guard's verdict; `unchecked` counts the others.
 
     One query, over the newest 10,000 of these events.
     """
