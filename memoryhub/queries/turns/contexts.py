@@ -123,11 +123,10 @@ def pack_request(
 ) -> Packed:
     """Pack the request of this state, after the previous turn's request.
 
-    `unwritten` are texts of a state that is foreseen.
-    Updates no counter and no state. `thread` comes with its subject. Three queries for
-    pages outside the working set, one for texts, and one more for each ancestor; those
-    of a search where a beginning exchange may recall texts. Raises
-    packing.TooSmallError.
+    `unwritten` are texts of a state that was computed but not stored. Updates no
+    counter and no state. `thread` comes with its subject. Three queries for pages
+    outside the working set, one for texts, one more for each ancestor, and the queries
+    of a search where a new exchange may recall texts. Raises packing.TooSmallError.
     """
     wanted = selection.build_packing_input(
         state, options, home=list_home(thread, state)
@@ -176,10 +175,10 @@ def _pack_grown(
     *,
     before: PreviousRequest | None,
 ) -> Packed | None:
-    """Pack with changed blocks after the cached prefix, as additions.
+    """Pack with changed blocks as additions after the prefix that providers cache.
 
-    None if no block was added to, or if the cached head is lost anyway because the text
-    after the head changed. Two queries where blocks have changed.
+    None if no block has additions, or if the request's head changed otherwise, so that
+    the cached prefix is lost anyway. Two queries where blocks have changed.
     """
     if before is None or before.home != thread.id or not wanted.blocks:
         return None

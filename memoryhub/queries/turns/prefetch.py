@@ -102,7 +102,7 @@ def get_prefetch(
 
 
 def foresee(thread: Thread, state: ThreadState, command: BeginTurn) -> Foresight:
-    """Return what a turn that begins now prefetches, and why the rest does not come.
+    """Foresee which pages a turn that begins now prefetches, and why others stay.
 
     The queries of a decision and of a packed request. `thread` comes with its subject.
     Raises ObservationsWantedError for a command that lacks observations.
@@ -185,7 +185,7 @@ def _build_texts(
 def _explain(
     wanted: PackingInput, pages: Sequence[Prefetchable], packed: Packed | None
 ) -> Foresight:
-    """Say of each page whether the packed turn prefetches the page, or why not."""
+    """Sort pages into those that the packed turn prefetches and those that stay."""
     shown, record = selection.list_shown_places(wanted), packed and packed.record
     recall = record.recall if record else None
     refs = record.get_refs("recall") if record else ()

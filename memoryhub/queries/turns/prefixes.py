@@ -1,6 +1,7 @@
-"""Prefix lens on recorded turns: tokens of a request that providers can cache.
+"""Prefix lens: tokens that a turn's request shares with the previous turn's request.
 
-Also the reason why the prefix ended. Never writes.
+Providers can cache the shared prefix. The lens also names what ended the prefix. Never
+writes.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ PrefixCause = Literal[
     "same",
     "first",
 ]
+#: Causes by what happened to the page that ended the prefix.
 _OF_KIND: dict[str, PrefixCause] = {
     "left": "evicted",
     "lowered": "lowered",
     "upgraded": "upgraded",
     "updated": "updated",
 }
+#: Causes by the section that ended the prefix, where the section says enough.
 _SIDES: dict[str, PrefixCause] = {
     "manifest": "manifest",
     "recall": "recall",
@@ -76,10 +79,10 @@ class PrefixLens:
     """The comparison of a turn's request with the previous turn's."""
 
     turn: int
-    #: Of the whole request.
+    #: Size of the whole request.
     tokens: int
     bytes: int
-    #: In common with the previous request, in whole blocks; bytes are None when a text
+    #: Size of the shared prefix, in whole blocks; bytes are None when a text
     #: to compare was erased.
     prefix_tokens: int | None
     prefix_bytes: int | None
@@ -258,7 +261,7 @@ def _find_end(
     now: TurnSide,
     between: Sequence[LocatedEvent],
 ) -> _PrefixEnd:
-    """Find what ended the prefix."""
+    """Find the change that ended the prefix: a section, a page, or lack of room."""
     if found is None:
         return _PrefixEnd(cause="same")
     if found.section in _SIDES:

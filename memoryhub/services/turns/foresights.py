@@ -1,4 +1,4 @@
-"""Foresights: what the next turn prefetches, by its own command. Never writes."""
+"""Foresights: which pages the next turn will prefetch, and why. Never writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: one model call each; its request is packed, recorded and returned."""
+"""Turns, one model call each: a turn begins, and its request is packed and recorded."""
 
 from __future__ import annotations
 
@@ -216,9 +216,8 @@ def pack_request(
 ) -> tuple[Thread, Packed, int | None]:
     """Pack the request of a thread as of a receipt.
 
-    The last value is the number of tokens shared with the request before.
-
-    Raises packing.TooSmallError.
+    Returns the thread, the request, and the number of tokens shared with the request
+    before. Raises packing.TooSmallError.
     """
     row = Thread.objects.select_related("subject").get(id=receipt.thread)
     state = receipt.state or _get_state_at(row, receipt.seq)
@@ -239,7 +238,7 @@ def build_record(
     prefix: int | None,
     simulated: bool = False,
 ) -> RecordContext:
-    """Build the command that stores what a request is made of."""
+    """Build the command that stores the parts of a request by reference."""
     return RecordContext(
         turn=turn,
         as_of_seq=as_of_seq,
