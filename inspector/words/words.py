@@ -24,17 +24,16 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "turn": "One model call.",
         "exchange": "From a user's message to the agent's final answer; may take "
         "several turns.",
-        "fork": "A thread that goes on from another's event; it reads through its "
-        "ancestors.",
+        "fork": "A thread that goes on from an event of another thread; it shows what "
+        "came before, too.",
         "subject": "The person that a memory is about.",
         "operator": "A person who signs in to the inspector.",
         "agent": "A program that reads and writes memory with an API key.",
     },
     "What the model sees": {
         "page": "The unit of memory: a message, or a text that an agent made.",
-        "level": "How faithful a page is shown: 0 full, 1 reduced, 2 abstract, 3 "
-        "reference.",
-        "frame": "A page's place in the working set, at a level.",
+        "level": "The fidelity of a page: 0 full, 1 reduced, 2 abstract, 3 reference.",
+        "frame": "The place of a page in the working set, with the level shown there.",
         "working set": "The pages that stand in the model's context.",
         "L0": "The pages that stand in the model's context.",
         "L1": "Pages that have just left the working set, or had no room in it.",
@@ -45,17 +44,20 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "hint": "A few words by the agent on what a page is about.",
         "budget": "The tokens that a request may have, with those reserved for the "
         "answer.",
-        "prefix": "The part of a request that begins as the one before; providers can "
-        "cache it.",
+        "prefix": "The beginning that a request shares with the request before; "
+        "providers can cache it.",
         "recorded context": "The parts of a turn's request, by reference, and its "
         "hash.",
     },
     "What leaves, stays and comes back": {
         "eviction": "Removal of a page from the working set, to make room.",
-        "lowering": "A page stays in the working set at a less faithful level.",
-        "keep score": "The number that says which pages leave first: the lowest.",
-        "pin": "Keeps a page from eviction; set, or computed by a rule.",
-        "pin share": "How much of the usable tokens pinned pages may hold together.",
+        "lowering": "The replacement of a page in the working set by a shorter form of "
+        "it.",
+        "keep score": "The number by which pages leave: the lowest first.",
+        "pin": "The protection of a page from eviction; a command sets it, or a rule "
+        "computes it.",
+        "pin share": "The share of the usable tokens that pinned pages may hold "
+        "together.",
         "protected": "A page that was fetched or came back lately: it leaves after "
         "unprotected pages.",
         "fault": "A request of the model for a page that its context does not hold.",
@@ -95,16 +97,20 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "task": "The agent's current job and its progress; one per thread.",
         "note": "A line an agent wrote for itself.",
         "checkpoint": "A saved point of working memory and working set, to return to.",
-        "restore": "The return to a checkpoint; another checkpoint undoes it.",
+        "restore": "The return to a checkpoint; a restore of another checkpoint undoes "
+        "it.",
     },
     "Forgetting": {
         "erasure": "One request to forget, from its plan to its receipt.",
         "plan": "The records that an erasure would take, counted beforehand.",
-        "fence": "The moment from which everything in an erasure's scope is refused.",
+        "fence": "The moment from which the server refuses everything in an erasure's "
+        "scope.",
         "tombstone": "A keyed digest of what was erased and must not come back.",
-        "hold": "A duty to keep: nothing of the subject is erased.",
+        "hold": "A legal duty to keep a subject's memory; until it ends, the server "
+        "erases nothing of the subject.",
         "restriction": "A stop that keeps agents out of a subject's memory.",
-        "retention": "The rule that ends threads that were idle for too long.",
+        "retention": "The rule by which the server erases threads that were idle for "
+        "too long.",
         "purpose": "The reason to look at content; chosen at sign-in, kept in the "
         "audit log.",
     },
