@@ -288,7 +288,7 @@ def _explain_row(used: UsedText) -> tuple[str, str]:
         if used.source in recalls.PREFETCHED:
             return RECALL_SOURCES[used.source], ""
         # A neighbour of a matching text may be recalled without sharing a word.
-        words = ", ".join(used.shared[:WORDS]) or "said next to a match"
+        words = ", ".join(used.shared[:WORDS]) or "its place next to a match"
         return RECALL_SOURCES[used.source], words
     if used.cut == 0:
         return "only named", "its text has left"

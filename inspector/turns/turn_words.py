@@ -1,4 +1,4 @@
-"""Words of a turn: the verdict, and why a page left or was refused. Pure."""
+"""Words of a turn's page: the verdict, and why a page left or was refused. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ REFUSALS = {
 }
 #: Texts for what a guard found in a call of an own tool.
 _GUARD_REASONS = {
-    "ungrounded_args": "a number was neither the user's nor a result",
-    "missing_refs": "a reference stands for nothing",
-    "budget_exhausted": "the calls of the exchange were used up",
+    "ungrounded_args": "a number came neither from the user nor from a result",
+    "missing_refs": "a reference names no earlier result",
+    "budget_exhausted": "the exchange had used up its calls",
     "per_tool_limit": "this tool had reached its limit of calls, or nearly",
     "missing_dependency": "the numbers that the tool needs were not computed yet",
     "runaway": "the last results were tiny, equal, or only 0 and 1",

@@ -1,4 +1,4 @@
-"""Texts for how a recalled text was found."""
+"""Words of recall: texts for how a turn found an earlier text that it adds."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ RECALL_SOURCES = {
     "elsewhere": "in an earlier thread, found by",
     "summary": "the newest summary",
     "claim": "a claim that is used often",
-    "prerequisite": "needed before tools like those called last",
+    "prerequisite": "usually read before the tools called last",
 }

@@ -400,7 +400,10 @@ def test_turn_page_lists_own_calls_with_what_the_guard_did(
     section = re.sub(r"\s+", " ", page[page.index('id="calls"') :])
     assert "<code>pay&lt;b&gt;<span" in section
     blocked, warned, unchecked = section.split("<tr")[2:5]
-    assert "blocked</span> a number was neither the user&#x27;s nor a result" in blocked
+    assert (
+        "blocked</span> a number came neither from the user nor from a result"
+        in blocked
+    )
     assert "not run" in blocked
     assert "warned</span> the last results were tiny" in warned
     assert "<code>$v1</code>" in warned
