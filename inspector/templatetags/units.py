@@ -37,7 +37,7 @@ def number(value: float | None) -> str:
 
 
 @register.filter
-def counted(counts: Mapping[str, int]) -> str:
+def join_counts(counts: Mapping[str, int]) -> str:
     """Render `{"keys": 1, "has_task": True, "pages": 3}`: `1 key · task · 3 pages`."""
     shown = []
     for name, count in counts.items():
@@ -155,7 +155,8 @@ def noun(event_type: str) -> str:
 
 
 @register.filter
-def signed(value: int) -> str:
+def with_sign(value: int) -> str:
+    """Render a number with its sign: +3, -1,200."""
     return f"{value:+,}"
 
 
@@ -172,7 +173,7 @@ def less(value: int, by: int) -> int:
 
 
 @register.filter
-def stepped(value: int, by: int) -> int:
+def move_by(value: int, by: int) -> int:
     """Add `by` to a number, never below 0."""
     return max(0, value + by)
 
@@ -196,7 +197,7 @@ def plain(value: Any) -> str:
 
 
 @register.filter
-def coded(text: str) -> str:
+def mark_code(text: str) -> str:
     """Render a sentence of ours with text between backticks as `<code>`."""
     *pairs, rest = text.split("`")
     if len(pairs) % 2:

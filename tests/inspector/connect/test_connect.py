@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from inspector.access.access import SIGNED_IN
 from inspector.connect import snippets
-from inspector.templatetags.units import coded
+from inspector.templatetags.units import mark_code
 from memoryhub.errors import ThreadFullError
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.audit import AuditEntry
@@ -204,7 +204,9 @@ def test_card_lists_refusals_with_their_reasons(
             project=project, minutes=1, at=at, code=code, count=3
         )
     page = read_text(owner.get(f"{HERE}/heard", {"since": timezone.now().isoformat()}))
-    reason = html.unescape(coded((ThreadFullError.__doc__ or "").partition("\n")[0]))
+    reason = html.unescape(
+        mark_code((ThreadFullError.__doc__ or "").partition("\n")[0])
+    )
     assert f"Refused 3 times: <code>thread_full</code> {reason}" in page
     assert "no_room" not in page
     assert "stale" not in page

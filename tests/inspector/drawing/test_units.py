@@ -18,10 +18,10 @@ from inspector.templatetags import units
     ],
 )  # fmt: skip
 def test_backticked_text_is_rendered_as_code(said: str, shown: str) -> None:
-    told = units.coded(said)
+    told = units.mark_code(said)
     assert told == shown
     assert hasattr(told, "__html__")
 
 
 def test_lone_backtick_stays_as_it_is() -> None:
-    assert not hasattr(units.coded("It`s <b>"), "__html__")
+    assert not hasattr(units.mark_code("It`s <b>"), "__html__")
