@@ -24,7 +24,7 @@ from inspector.memory import (
     task_acts,
 )
 from inspector.nouns import NOUNS
-from inspector.observing import observer_acts
+from inspector.observing import instruction_form, observer_acts
 from inspector.overview import refusals, screen
 from inspector.paging import page_acts, pages, paging, procedures
 from inspector.palette import palette, recall
@@ -226,6 +226,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/facts", facts.show, name="facts"),
     path(f"{T}/add-fact", fact_adding.add, name="fact-add"),
     path(f"{T}/facts/<seq:fact>/<slug:verb>", fact_acts.act, name="fact-act"),
+    path(
+        f"{T}/observer/instructions",
+        instruction_form.edit,
+        name="observer-instructions",
+    ),
     path(f"{T}/observer/<slug:verb>", observer_acts.act, name="observer-act"),
     path(f"{T}/add-block", block_acts.add, name="block-add"),
     path(f"{T}/blocks/<block_name:block>/edit", block_acts.edit, name="block-edit"),

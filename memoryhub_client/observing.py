@@ -8,6 +8,7 @@ from typing import Literal, TypedDict, Unpack
 from memoryhub_client.requests import (
     AsOfQuery,
     Listing,
+    MatchCondition,
     PartAsOf,
     Request,
     WriteConditions,
@@ -33,6 +34,11 @@ class ObservationFields(WriteConditions, total=False):
     suggested_response: str | None
 
 
+class InstructionFields(MatchCondition, total=False):
+    observer: str | None
+    reflector: str | None
+
+
 class ObservationFilter(PartAsOf, total=False):
     state: Literal["waiting", "log"]
 
@@ -43,6 +49,11 @@ class GenerationQuery(AsOfQuery, total=False):
 
 def get(thread: str, **query: Unpack[AsOfQuery]) -> Request:
     return read(build_path("threads", thread, "observer"), query)
+
+
+def instruct(thread: str, **fields: Unpack[InstructionFields]) -> Request:
+    """Set the thread's own instructions; None for the project's, "" for none."""
+    return write("PATCH", build_path("threads", thread, "observer"), fields)
 
 
 def get_log(thread: str, **query: Unpack[AsOfQuery]) -> Request:

@@ -337,6 +337,11 @@ def _summarise_failure(body: Body) -> str:
     return f"{body['role']}, {where}: {body['failure'].replace('_', ' ')}"
 
 
+def _summarise_instructions(body: Body) -> str:
+    whose = "the thread's own" if body.get("digest") else "the project's again"
+    return f"{body['role']}: {whose}"
+
+
 def _summarise_pause(body: Body) -> str:
     return "by hand" if body["by_hand"] else "an agent does its own observing"
 
@@ -359,6 +364,7 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "observer.failed": _summarise_failure,
     "observer.paused": _summarise_pause,
     "observer.resumed": lambda _: "resumed",
+    "observer.instructed": _summarise_instructions,
     "page.created": _summarise_page,
     "page.updated": _summarise_update,
     "page.compressed": _summarise_compression,

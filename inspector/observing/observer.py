@@ -12,6 +12,7 @@ from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.observing import rulers
+from inspector.observing.instruction_form import build_shown
 from inspector.observing.observer_acts import TITLES
 from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.observing.lines import ObservationLine
@@ -65,7 +66,10 @@ class ShownObservationLine:
 
 
 def _build_panel(scene: ThreadScene) -> Context:
-    """Build the panel, without lines. Queries of one state plus three; four if due."""
+    """Build the panel, without lines.
+
+    Queries of one state plus three; one more if due, and one for instructions.
+    """
     thread, seq = scene.thread, scene.at_seq
     state = states.load_state(thread, seq)
     observer = Observer.from_state(state, now=states.compute_instant(state, seq))
@@ -85,6 +89,7 @@ def _build_panel(scene: ThreadScene) -> Context:
         "left_out": max(0, len(entries) - LISTED),
         "generations": observers.list_generations(thread, seq=seq, limit=GENERATIONS),
         "runs": observers.list_runs(thread, seq=seq),
+        "instructions": build_shown(thread, state),
         "chosen": "",
         "words": WORDS,
         "in_flight": find_call(thread.id) if seq is None else None,
@@ -121,7 +126,7 @@ def _build_surroundings(ask: ListRequest[Visit]) -> Context:
     """Build an editor's acts; the panel's CSS class shows either pause or resume."""
     visit = ask.where
     able = visit.editable and observers.get_observer(visit.row).observe
-    return {"acts": TITLES if able else {}}
+    return {"acts": TITLES if able else {}, "instructing": visit.editable}
 
 
 SCREEN = Screen(

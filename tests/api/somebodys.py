@@ -42,6 +42,7 @@ OF_A_THREAD: dict[str, Any] = {
             for mark in ("low", "medium")
         ],
     },
+    "patch /observer": {"observer": "Keep {w}.", "reflector": "Join {w}."},
     "post /observer:resume": {},
     "post /observer:run": {},
     "post /observer:activate": {},

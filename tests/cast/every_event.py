@@ -12,6 +12,7 @@ from memoryhub.kernel.memory.notes import ClearNotes
 from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
 from memoryhub.kernel.observing.observing import (
     FailObserver,
+    InstructObservers,
     PauseObserver,
     ResumeObserver,
 )
@@ -76,7 +77,8 @@ def _observe(agent: Agent, user_id: str, name: str, text: str) -> None:
         retry_at=clock.now(),
         host="model.example",
     )
-    for command in (failed, PauseObserver(), ResumeObserver()):
+    instructed = InstructObservers(texts={"observer": text, "reflector": text})
+    for command in (failed, PauseObserver(), ResumeObserver(), instructed):
         run(observers.submit_command(agent=agent, thread=name, command=command))
 
 

@@ -188,6 +188,7 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("post", "/search", "/search", {"query": "hello"}),
             ("post", "/recall", "/recall", {"query": "hello"}),
             ("get", "/observer", "/observer", None),
+            ("patch", "/observer", "/observer", {"observer": "Keep numbers."}),
             ("get", "/log", "/log", None),
             ("get", "/observations", "/observations", None),
             ("get", "/generations", "/generations", None),

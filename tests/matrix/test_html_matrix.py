@@ -130,6 +130,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "blocks": ("viewer", ("GET",)),
     "observer": ("viewer", ("GET",)),
     "observer-act": ("editor", ("GET", "POST")),
+    "observer-instructions": ("editor", ("GET", "POST")),
     "notes-export": ("viewer", ("GET",)),
     "checkpoints": ("viewer", ("GET",)),
     "checkpoints-export": ("viewer", ("GET",)),

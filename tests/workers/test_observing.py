@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from memoryhub.kernel.observing import prompts
 from memoryhub.kernel.state.observing import Observing
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries.observing import observers
+from memoryhub.queries.observing import instructions, observers
 from memoryhub.queries.observing.calls import (
     build_lease_name,
     find_call,
     list_leases,
 )
 from memoryhub.queries.people import recipients
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.observing import observers as steering
 from memoryhub.services.rebuild import rebuild
 from memoryhub.workers import observing
 from memoryhub.workers.leases import HeldLease
@@ -31,9 +35,10 @@ from memoryhub.workers.model_calls import build_model
 from memoryhub.workers.observing import ThreadObserver
 from tests.cast import scripted_model
 from tests.cast.erasings import erase
-from tests.cast.factories import append, get_thread, make_thread
+from tests.cast.factories import append, get_thread, make_thread, run
+from tests.cast.forgetting import confirm, finish, plan
 from tests.cast.scripted_model import Reply, ScriptedModel, saying
-from tests.services.acts import state_of
+from tests.services.acts import fork, state_of
 from tests.services.observing.test_extraction import request_of, talk, told
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -101,6 +106,73 @@ def test_observer_prompt_includes_the_projects_instructions(
     assert prompt.endswith("Keep order numbers.")
     (made,) = observers.list_waiting(get_thread(agent))
     assert str(made.body.prompt).startswith("observer/2+")
+
+
+def instruct(agent: Agent, thread: str = "t-1", **texts: str | None) -> int:
+    command = steering.build_instructing(cast("Any", texts))
+    return run(steering.submit_command(agent=agent, thread=thread, command=command)).seq
+
+
+def list_sent_instructions(scripted: ScriptedModel) -> set[str]:
+    """Observe all that is due, and return what prompts said behind their wording."""
+    before = len(scripted.asked)
+    while observer().run_round():
+        continue
+    sent = [each["messages"][0]["content"] for each in scripted.asked[before:]]
+    return {text.partition(prompts.PROMPTS[prompts.OBSERVER])[2][-20:] for text in sent}
+
+
+def test_threads_own_instructions_replace_the_projects(
+    agent: Agent, acme: Project, scripted: ScriptedModel
+) -> None:
+    projects.set_observer_instructions(
+        acme, observer="Keep all the orders.", reflector=""
+    )
+    make_late_thread(agent)
+    instruct(agent, observer="Keep what Ann wears.")
+    assert list_sent_instructions(scripted) == {"Keep what Ann wears."}
+    named = observers.list_waiting(get_thread(agent))[-1].body.prompt or ""
+    assert re.fullmatch(r"observer/2\+[0-9a-f]{8}", named)
+    # Whoever guesses the text can't check the guess.
+    assert hashlib.sha256(b"Keep what Ann wears.").hexdigest()[:8] not in named
+    for first, text, sent in (
+        (140, "", ""),
+        (280, None, "Keep all the orders."),
+    ):
+        instruct(agent, observer=text)
+        talk(agent, first, first + 140)
+        assert list_sent_instructions(scripted) == {sent}
+    instruct(agent, observer="Keep what Ann wears.")
+    make_thread(agent, "t-2", **SETTINGS)
+    talk(agent, 0, 140, thread="t-2")
+    assert list_sent_instructions(scripted) == {"Keep all the orders."}
+    rebuild(get_thread(agent))
+
+
+def test_erased_instructions_yield_to_the_projects(
+    agent: Agent, acme: Project, scripted: ScriptedModel
+) -> None:
+    projects.set_observer_instructions(
+        acme, observer="Keep all the orders.", reflector=""
+    )
+    make_late_thread(agent)
+    seq = instruct(agent, observer="Keep what Ann wears.")
+    thread = get_thread(agent)
+    fork(agent, "t-1", "t-2")
+    assert list_sent_instructions(scripted) == {"Keep what Ann wears."}
+    finish(confirm(plan(thread.subject, "record", thread=thread, seq=seq)))
+    for name in ("t-1", "t-2"):
+        state = state_of(get_thread(agent, name))
+        assert not state.observing.instructions
+        # The observations may repeat the text, and go with it.
+        assert not (*state.observing.log, *state.observing.chunks)
+        assert verify(get_thread(agent, name)) is None
+    then = state_of(get_thread(agent), seq)
+    assert then.observing.instructions
+    assert not instructions.list_own_instructions(get_thread(agent), then)
+    assert list_sent_instructions(scripted) == {"Keep all the orders."}
+    # An agent that sends the text again is not refused.
+    instruct(agent, observer="Keep what Ann wears.")
 
 
 @pytest.mark.usefixtures("scripted")

@@ -24,6 +24,8 @@ from memoryhub.api.observing.observing_schemas import (
     GenerationOut,
     GenerationsOut,
     GenerationsQuery,
+    InstructionsIn,
+    InstructionsOut,
     LogOut,
     ObservationIn,
     ObservationOut,
@@ -50,8 +52,9 @@ from memoryhub.kernel.observing.observing import PauseObserver, ResumeObserver
 from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.lists.cursors import ListBatch
-from memoryhub.queries.observing import observers
+from memoryhub.queries.observing import instructions, observers
 from memoryhub.queries.observing.calls import find_call
+from memoryhub.queries.observing.instructions import ROLES
 from memoryhub.queries.observing.observers import ObservationView, Observer
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import threads
@@ -89,16 +92,40 @@ def get(
 ) -> HttpResponse:
     """Report how far a thread is observed, what is due, and newest runs."""
     thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    own = instructions.list_own_instructions(thread_row, state)
     out = ObserverOut(
         thread=thread,
         seq=state.seq,
         observer=_build_observer(state, get_seq(thread_row, query)),
+        instructions=InstructionsOut(
+            **{role: own[role].text if role in own else None for role in ROLES}
+        ),
         runs=[
             RunOut.from_run(each)
             for each in observers.list_runs(thread_row, seq=state.seq)
         ],
     )
     return render_answer(out)
+
+
+@router.route(
+    "PATCH",
+    "/threads/{thread}/observer",
+    needs=auth.WRITE,
+    out=ObservedOut,
+    refusals=[*KEEPING],
+)
+async def patch(
+    request: HttpRequest, thread: Path[ThreadName], body: InstructionsIn
+) -> HttpResponse:
+    """Set the thread's own instructions, in place of the project's.
+
+    Null restores the project's; an empty text is no instructions.
+    """
+    command = steering.build_instructing(body.to_texts())
+    size = sum(len((text or "").encode()) for text in command.texts.values())
+    act = partial(steering.submit_command, command=command, size=size)
+    return await _steer_observer(request, thread, body, act)
 
 
 @router.route(

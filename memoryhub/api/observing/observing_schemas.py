@@ -18,11 +18,14 @@ from memoryhub.api.document.fields import (
     build_range_check,
     build_range_schema,
 )
+from memoryhub.api.document.memory_fields import build_size_check
 from memoryhub.api.document.samples import AT, PLACE, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.kernel.observing.answers import MAX_HINT, MAX_LINE
 from memoryhub.kernel.observing.lines import Mark, ObservationLine, is_line, make_line
 from memoryhub.kernel.state.observing import ObserverRole
+from memoryhub.models.projects import MOST_INSTRUCTION_BYTES
+from memoryhub.queries.observing.instructions import ROLES
 from memoryhub.queries.observing.observers import (
     Generation,
     ObservationView,
@@ -57,6 +60,7 @@ _OBSERVATION: Final[dict[str, Any]] = {
     "lines": [_LINE],
     "hints": ["current task: Book the seat."],
 }
+_INSTRUCTIONS: Final = {"observer": "Keep order numbers.", "reflector": None}
 _RUN: Final = {
     "seq": 43,
     "at": AT,
@@ -210,6 +214,25 @@ class ObservationIn(In):
             )
             for each in self.lines
         ]
+
+
+_InstructionText = Annotated[
+    str,
+    build_size_check(MOST_INSTRUCTION_BYTES),
+    WithJsonSchema({"type": "string", "description": "At most 8 KiB of UTF-8."}),
+]
+
+
+class InstructionsIn(In):
+    model_config = build_example(_INSTRUCTIONS)
+
+    observer: _InstructionText | None = Field(None, description="To the observer.")
+    reflector: _InstructionText | None = Field(None, description="To the reflector.")
+
+    def to_texts(self) -> dict[ObserverRole, str | None]:
+        """Return the texts by role; absent roles stay as they are."""
+        sent = {"observer": self.observer, "reflector": self.reflector}
+        return {role: sent[role] for role in ROLES if role in self.model_fields_set}
 
 
 class ObservationsQuery(AsOf, Pagination):
@@ -415,14 +438,28 @@ class RunOut(Out):
         return cls.model_validate(found)
 
 
+class InstructionsOut(Out):
+    observer: str | None = Field(description="To the observer.")
+    reflector: str | None = Field(description="To the reflector.")
+
+
 class ObserverOut(Out):
     model_config = build_example(
-        {"thread": THREAD_NAME, "seq": 43, "observer": _OBSERVER, "runs": [_RUN]}
+        {
+            "thread": THREAD_NAME,
+            "seq": 43,
+            "observer": _OBSERVER,
+            "instructions": _INSTRUCTIONS,
+            "runs": [_RUN],
+        }
     )
 
     thread: str
     seq: int = Field(description="As of this event.")
     observer: ObserverStateOut
+    instructions: InstructionsOut = Field(
+        description="The thread's own; empty: none, null: the project's hold."
+    )
     runs: list[RunOut]
 
 

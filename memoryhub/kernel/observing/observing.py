@@ -1,12 +1,12 @@
 """Observing: commands and events of observations and the log. Pure.
 
 An observation is a page of type summary; `residency` folds the creation of that page.
-See decision 63.
+See decisions 63 and 89.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -30,18 +30,25 @@ from memoryhub.kernel.paging.eviction import eviction, precedence
 from memoryhub.kernel.paging.eviction.precedence import USER
 from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
 from memoryhub.kernel.parts import KernelPart
-from memoryhub.kernel.state.observing import FailureStreak, ObserverRole, Observing
+from memoryhub.kernel.state.observing import (
+    FailureStreak,
+    ObserverRole,
+    Observing,
+    OwnInstructions,
+)
 from memoryhub.kernel.state.observing_events import (
     Failure,
     LogReflected,
     ObservationsActivated,
     ObserverFailed,
+    ObserverInstructed,
     ObserverPaused,
     ObserverResumed,
 )
 from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import strict_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +102,14 @@ class PauseObserver(Command):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeObserver(Command):
     """Resume observing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructObservers(Command):
+    """Set the thread's own instructions to observer, reflector or both."""
+
+    #: Texts by role; an empty text is no instructions, None the project's.
+    texts: Mapping[ObserverRole, str | None]
 
 
 def decide_create_observation(
@@ -435,6 +450,20 @@ def decide_resume_observer(
         decision.emit(ObserverResumed())
 
 
+def decide_instruct_observers(
+    decision: Decision, command: InstructObservers, pages: PageTable
+) -> None:
+    """Keep the texts. Emits observer.instructed for each role whose text changes."""
+    for role, text in command.texts.items():
+        before = decision.state.observing.find_instructions(role)
+        digest = None if text is None else pages.digest(text)
+        if (before and before.digest) == digest:
+            continue
+        payload = strict_json.dump_stored({"text": text})
+        event = ObserverInstructed(role=role, digest=digest, bytes=len(payload))
+        decision.emit(event, payload)
+
+
 def _require_epoch(state: ThreadState, epoch: int) -> None:
     if not state.paging.settings.observe:
         raise ObserverOffError
@@ -484,6 +513,16 @@ def apply_observer_resumed(state: ThreadState, event: ObserverResumed) -> Thread
     return state._replace(observing=observing)
 
 
+def apply_observer_instructed(
+    state: ThreadState, event: ObserverInstructed
+) -> ThreadState:
+    own = None
+    if event.digest is not None:
+        own = OwnInstructions(event.role, state.clock + 1, event.digest)
+    observing = state.observing.set_instructions(event.role, own)
+    return state._replace(observing=observing)
+
+
 PART = KernelPart(
     commands={
         CreateObservation: decide_create_observation,
@@ -492,6 +531,7 @@ PART = KernelPart(
         FailObserver: decide_fail_observer,
         PauseObserver: decide_pause_observer,
         ResumeObserver: decide_resume_observer,
+        InstructObservers: decide_instruct_observers,
     },
     events={
         ObservationsActivated: apply_observations_activated,
@@ -499,5 +539,6 @@ PART = KernelPart(
         ObserverFailed: apply_observer_failed,
         ObserverPaused: apply_observer_paused,
         ObserverResumed: apply_observer_resumed,
+        ObserverInstructed: apply_observer_instructed,
     },
 )

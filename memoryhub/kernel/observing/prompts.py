@@ -95,17 +95,21 @@ class ObserverPrompt(NamedTuple):
     text: str
 
 
-def build_prompt(version: str, instructions: str) -> ObserverPrompt:
-    """Build a prompt from its wording and the project's instructions, if any.
+def build_prompt(
+    version: str, instructions: str, digest: str | None = None
+) -> ObserverPrompt:
+    """Build a prompt from its wording and instructions, if any.
 
-    The prompt's name differs for different instructions.
+    The prompt's name differs for different instructions. A thread's own come with their
+    keyed `digest`: the name stands in the clear, and outlasts an erased text.
     """
     text = PROMPTS[version]
     if not instructions:
         return ObserverPrompt(version, text)
-    digest = hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:8]
+    if digest is None:
+        digest = hashlib.sha256(instructions.encode(errors="replace")).hexdigest()
     return ObserverPrompt(
-        f"{version}+{digest}", f"{text}\n{_INSTRUCTIONS}{instructions}"
+        f"{version}+{digest[:8]}", f"{text}\n{_INSTRUCTIONS}{instructions}"
     )
 
 

@@ -62,6 +62,16 @@ class FailureStreak(NamedTuple):
         return cls(times, at and datetime.fromisoformat(at), *rest)
 
 
+class OwnInstructions(NamedTuple):
+    """A thread's own instructions to a role: where their text is, and its digest."""
+
+    role: ObserverRole
+    #: Clock of the event that holds the text.
+    clock: int
+    #: Keyed digest of the text.
+    digest: str
+
+
 class Observing(NamedTuple):
     """Observations of a thread, and the progress of its observer and reflector."""
 
@@ -84,6 +94,8 @@ class Observing(NamedTuple):
     reflector: FailureStreak = FailureStreak()
     #: Sorted hosts of the models that received messages.
     hosts: tuple[str, ...] = ()
+    #: The thread's own instructions, which replace those of the project, by role.
+    instructions: tuple[OwnInstructions, ...] = ()
 
     def __bool__(self) -> bool:
         return self != Observing()
@@ -166,6 +178,18 @@ class Observing(NamedTuple):
             return self
         return self._replace(hosts=tuple(sorted((*self.hosts, host))))
 
+    def find_instructions(self, role: ObserverRole) -> OwnInstructions | None:
+        """Find the thread's own instructions; None where the project's hold."""
+        return next((each for each in self.instructions if each.role == role), None)
+
+    def set_instructions(
+        self, role: ObserverRole, own: OwnInstructions | None
+    ) -> Observing:
+        """Return a copy with these instructions to a role; None for the project's."""
+        found = [each for each in self.instructions if each.role != role]
+        found += [] if own is None else [own]
+        return self._replace(instructions=tuple(sorted(found)))
+
     def set_failing(self, role: ObserverRole, failing: FailureStreak) -> Observing:
         """Return a copy with the failures of the observer or the reflector."""
         if role == "observer":
@@ -176,7 +200,7 @@ class Observing(NamedTuple):
         """Return a copy without erased observations; work under way becomes void.
 
         An erased observation leaves a gap, an erased reflection the observations that
-        the reflection covered.
+        the reflection covered. Erased instructions yield to those of the project.
         """
         ahead = self.ahead
         if ahead is not None and any(gone(each.clock) for each in _iter_all((ahead,))):
@@ -186,6 +210,9 @@ class Observing(NamedTuple):
             log=tuple(_iter_remaining(self.log, gone)),
             ahead=ahead,
             epoch=self.epoch + 1,
+            instructions=tuple(
+                each for each in self.instructions if not gone(each.clock)
+            ),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -197,6 +224,10 @@ class Observing(NamedTuple):
         plain["hosts"] = [*self.hosts]
         for name in ("observer", "reflector"):
             plain[name] = plain[name].to_json()
+        # Same bytes as before threads had instructions.
+        del plain["instructions"]
+        if self.instructions:
+            plain["instructions"] = [[*each] for each in self.instructions]
         return plain
 
     @classmethod
@@ -209,6 +240,9 @@ class Observing(NamedTuple):
         fields["ahead"] = plain["ahead"] and Observation.from_json(plain["ahead"])
         for name in ("observer", "reflector"):
             fields[name] = FailureStreak.from_json(plain[name])
+        fields["instructions"] = tuple(
+            OwnInstructions(*each) for each in plain.get("instructions", ())
+        )
         return cls(**fields)
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memoryhub.kernel.state.bodies import Count, EventBody, Figure, Flag, Instant, Token
+from memoryhub.kernel.state.bodies import (
+    Count,
+    EventBody,
+    Figure,
+    Flag,
+    Instant,
+    Size,
+    Token,
+)
 from memoryhub.kernel.state.observing import ObserverRole
 
 #: Why a model call failed: no model answered, or its answer was no JSON, had no lines,
@@ -70,3 +78,17 @@ class ObserverResumed(EventBody):
     """The observer works again."""
 
     event_type = "observer.resumed"
+
+
+class ObserverInstructed(EventBody):
+    """The thread's own instructions to observer or reflector changed. Payload: the
+    text; null where the project's instructions hold again."""
+
+    event_type = "observer.instructed"
+    sealed = True
+    resent = True
+
+    role: ObserverRole
+    #: Keyed digest of the text; None where the project's instructions hold again.
+    digest: Token | None = None
+    bytes: Size

@@ -48,7 +48,8 @@ from memoryhub.kernel.state.observing import FailureStreak, ObserverRole
 from memoryhub.kernel.state.observing_events import Failure
 from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.models.threads import Thread
-from memoryhub.queries.observing import ranges
+from memoryhub.queries.observing import instructions, ranges
+from memoryhub.queries.observing.instructions import RoleInstructions
 from memoryhub.queries.observing.ranges import LogExcerpt, ObservationRange, ReadTail
 from memoryhub.queries.replay import states, tokenizers
 from memoryhub.services.model_calls import (
@@ -80,6 +81,7 @@ class ObserverRequest:
     subject_epoch: int
     failing: FailureStreak
     count: Count
+    instructions: RoleInstructions
     #: The range to observe, or the log to condense.
     found: ObservationRange | LogExcerpt
     #: What was noted before the range, for a model to go on from.
@@ -146,6 +148,7 @@ def find_due_request(
             return due(
                 role="observer",
                 failing=seen.observer,
+                instructions=instructions.get_instructions(thread, state, "observer"),
                 found=found,
                 tail=ranges.read_tail(
                     thread, state, found.begin, most=most, count=count
@@ -157,8 +160,13 @@ def find_due_request(
     log = ranges.read_log(thread, state) if when else None
     if log is None or seen.reflector.is_waiting(now):
         return None
-    failing = seen.reflector
-    return due(role="reflector", failing=failing, found=log, at_once=when == "now")
+    return due(
+        role="reflector",
+        failing=seen.reflector,
+        instructions=instructions.get_instructions(thread, state, "reflector"),
+        found=log,
+        at_once=when == "now",
+    )
 
 
 def find_retry_time(thread: Thread, *, now: datetime) -> datetime | None:
@@ -345,13 +353,8 @@ def _ask_reflection(
 
 
 def _build_prompt(due: ObserverRequest, version: str) -> ObserverPrompt:
-    """Build a prompt with the project's instructions to the role."""
-    project = due.thread.project
-    instructions = {
-        "observer": project.observer_instructions,
-        "reflector": project.reflector_instructions,
-    }
-    return prompts.build_prompt(version, instructions[due.role])
+    """Build a prompt with the instructions that hold for the role."""
+    return prompts.build_prompt(version, due.instructions.text, due.instructions.digest)
 
 
 def _ask_once(ask: Ask, messages: Sequence[Message], spent: _CallCosts) -> str:
@@ -369,11 +372,15 @@ def _build_made(
     body: ObservedBody,
     places: Sequence[Any],
 ) -> NewObservation:
-    """Build the observation of an answer."""
+    """Build the observation of an answer.
+
+    The answer may repeat the thread's own instructions, and goes with these.
+    """
+    own = due.instructions.place
     return making.build_observation(
         answer.lines,
         body,
-        sources=places,
+        sources=places if own is None else (*places, own),
         count=due.count,
         current_task=answer.current_task,
         suggested_response=answer.suggested_response,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memoryhub import journal
@@ -15,8 +15,11 @@ from memoryhub.kernel.observing.observing import (
     ActivateObservations,
     CreateObservation,
     CreateReflection,
+    InstructObservers,
 )
+from memoryhub.kernel.state.observing import ObserverRole
 from memoryhub.kernel.state.page_events import ObservedBody
+from memoryhub.models.projects import MOST_INSTRUCTION_BYTES
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import ranges
 from memoryhub.queries.replay import states, tokenizers
@@ -153,6 +156,19 @@ async def activate_observations(
         if_match=if_match,
         request=request,
     )
+
+
+def build_instructing(texts: Mapping[ObserverRole, str | None]) -> InstructObservers:
+    """Build the command that sets a thread's own instructions, by role.
+
+    An empty text is no instructions, None those of the project. Raises InvalidError on
+    more than 8,192 bytes of UTF-8 in one text.
+    """
+    kept = {role: text and text.strip() for role, text in texts.items()}
+    for role, text in kept.items():
+        if len((text or "").encode(errors="replace")) > MOST_INSTRUCTION_BYTES:
+            raise InvalidError(loc=role, most=MOST_INSTRUCTION_BYTES)
+    return InstructObservers(texts=kept)
 
 
 async def _submit_built(

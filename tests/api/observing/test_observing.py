@@ -262,3 +262,26 @@ async def test_turn_says_that_messages_are_left_out(observed: Client) -> None:
         assert bool(begun.json["omitted"]) is left[-1]
         assert line["over_budget"] is left[-1]
     assert left[0]
+
+
+async def test_thread_instructions_are_set_read_and_given_back(
+    observed: Client,
+) -> None:
+    before = await read(observed, "observer")
+    assert before["instructions"] == {"observer": None, "reflector": None}
+    sent = {"observer": " Keep seats. ", "reflector": ""}
+    made = (await observed.patch(f"{T}/observer", sent)).json
+    held = {"observer": "Keep seats.", "reflector": ""}
+    assert (await read(observed, "observer"))["instructions"] == held
+    again = (await observed.patch(f"{T}/observer", {"observer": "Keep seats."})).json
+    assert again["seq"] == made["seq"] == before["seq"] + 2
+    await observed.post(f"{T}:fork", {"thread": "t-2"})
+    await observed.patch(f"{T}/observer", {"observer": None})
+    now = (await read(observed, "observer"))["instructions"]
+    assert now == {"observer": None, "reflector": ""}
+    then = await read(observed, "observer", f"?at_seq={made['seq']}")
+    assert then["instructions"] == held
+    fork = await observed.get("/threads/t-2/observer")
+    assert fork.json["instructions"] == held
+    long = await observed.patch(f"{T}/observer", {"reflector": "é" * 4_097})
+    assert (long.status, long.json["errors"][0]["loc"]) == (422, ["reflector"])

@@ -212,3 +212,31 @@ def test_due_messages_are_marked_when_a_model_is_configured(
     )
     assert found is not None
     assert (int(begin), int(end)) == (found.begin, found.end - 1)
+
+
+def test_editor_sets_the_threads_own_instructions(
+    owner: Client, viewer: Client, agent: Agent
+) -> None:
+    make_thread(agent, NAME, **SETTINGS)
+    assert f'href="{PAGE}/instructions"' in text_of(owner, PAGE)
+    assert text_of(viewer, PAGE).count("the project's</dd>") == 2
+    form = {
+        "observer_whose": "own",
+        "observer_text": "Keep <b>seats</b>.",
+        "reflector_whose": "own",
+        "reflector_text": "",
+    }
+    assert owner.post(f"{PAGE}/instructions", form).status_code == 302
+    page = text_of(viewer, PAGE)
+    assert "own: Keep <b>seats</b>." in page
+    assert "none: not even the project's" in page
+    assert "/instructions" not in page
+    form_page = text_of(owner, f"{PAGE}/instructions")
+    assert "Keep <b>seats</b>.</textarea>" in form_page
+    long = owner.post(f"{PAGE}/instructions", {**form, "observer_text": "é" * 4_097})
+    assert "at most 8 KiB" in long.content.decode()
+    assert viewer.post(f"{PAGE}/instructions", form).status_code == 403
+    form["observer_whose"] = "project"
+    owner.post(f"{PAGE}/instructions", form)
+    (own,) = state_of(get_thread(agent, NAME)).observing.instructions
+    assert own.role == "reflector"

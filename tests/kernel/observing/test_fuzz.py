@@ -22,6 +22,7 @@ from memoryhub.kernel.observing.observing import (
     CreateObservation,
     CreateReflection,
     FailObserver,
+    InstructObservers,
     PauseObserver,
     ResumeObserver,
 )
@@ -73,6 +74,7 @@ class World:
             self.lose: 2,
             self.fail: 2,
             self.pause: 2,
+            self.instruct: 2,
             self.restart: 2,
             self.fork: 1,
             self.erase: 2,
@@ -177,6 +179,12 @@ class World:
         paused = self.bench.state.observing.paused
         self.do(ResumeObserver() if paused else PauseObserver())
         assert self.bench.state.observing.paused is not paused
+
+    def instruct(self) -> None:
+        text = self.chance.choice([None, "", "Keep numbers."])
+        self.do(InstructObservers(texts={"observer": text}))
+        own = self.bench.state.observing.find_instructions("observer")
+        assert (own is None) == (text is None)
 
     def restart(self) -> None:
         self.bench.restart()

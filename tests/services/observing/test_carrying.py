@@ -15,6 +15,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
+from memoryhub.queries.observing.instructions import list_own_instructions
 from memoryhub.queries.observing.observers import ObservationView
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import checkpoints
@@ -32,6 +33,8 @@ pytestmark = pytest.mark.django_db
 def observed(agent: Agent) -> Thread:
     """Make a log that begins with a reflection, and an observation that waits."""
     make_thread(agent, "t-1", user_id="ann", **SETTINGS)
+    command = acts.build_instructing({"observer": "Keep seats.", "reflector": ""})
+    run(acts.submit_command(agent=agent, thread="t-1", command=command))
     talk(agent, 0, 140)
     run(acts.reflect_log(agent=agent, thread="t-1"))
     talk(agent, 140, 180)
@@ -55,6 +58,10 @@ def all_of(thread: Thread, seq: int | None = None) -> list[Any]:
         observers.list_generations(thread, seq=seq),
         observers.list_runs(thread, seq=seq),
         state_of(thread, seq).observing,
+        [
+            (role, each.text)
+            for role, each in list_own_instructions(thread, state_of(thread)).items()
+        ],
     ]
 
 

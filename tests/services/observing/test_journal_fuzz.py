@@ -126,6 +126,7 @@ class Life:
             self.activate: 3,
             self.reflect: 4,
             self.pause: 1 + 6 * self.at.state.observing.paused,
+            self.instruct: 2,
             self.fork: 2,
             self.erase: 4,
             self.amend: 3,
@@ -248,6 +249,11 @@ class Life:
         command = ResumeObserver() if paused else PauseObserver()
         run(observers.submit_command(**self.where, command=command))
 
+    def instruct(self) -> None:
+        text = self.chance.choice([None, "", "Keep numbers.", "Keep names."])
+        command = observers.build_instructing({"observer": text})
+        run(observers.submit_command(**self.where, command=command))
+
     def fork(self) -> None:
         if len(self.threads) == THREADS:
             return
@@ -262,6 +268,7 @@ class Life:
         """Erase a message or an observation, with all that was made of it."""
         state = self.at.state
         made = [entry.created_seq for entry in pages.iter_entries(state)]
+        made += [each.clock for each in state.observing.instructions]
         home, seq = state.locate_event(self.chance.choice(made or [1]))
         thread = Thread.objects.get(id=home)
         if Event.objects.filter(thread=home, seq=seq, payload__isnull=False).exists():

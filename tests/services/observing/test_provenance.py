@@ -23,7 +23,8 @@ def check_provenance(thread: Thread) -> int:
     """Check all observations in the log or waiting, and return their number.
 
     A reflection is made of what it covers, an observation of all messages of its range
-    but those that were erased before, and a model's of observations that it was shown.
+    but those that were erased before, and a model's of observations that it was shown
+    and of the thread's own instructions.
     """
     views = [*observers.list_log(thread), *observers.list_waiting(thread)]
     for view in views:
@@ -40,7 +41,10 @@ def check_provenance(thread: Thread) -> int:
             found = [observers.get_observation(thread, n) for n in view.body.covers]
             there = {(each.home, each.seq) for each in found if each is not None}
             assert len(there) == len(view.body.covers)
-        shown = Event.objects.filter_places({*made} - there).values_list("page")
+        shown = Event.objects.filter_places({*made} - there).exclude(
+            type="observer.instructed"
+        )
+        shown = shown.values_list("page")
         assert {*made} >= there
         assert all((page or "").startswith(("obs-", "ref-")) for (page,) in shown)
         assert not shown or view.body.method == "model"
