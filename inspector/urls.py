@@ -143,6 +143,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{P}/subjects/readmit", subjects.readmit, name="subject-readmit"),
     path(S, subjects.show, name="subject"),
     path(f"{S}/episodes", episodes.index, name="episodes"),
+    path(
+        f"{S}/episodes/consolidate", episodes.consolidate, name="episodes-consolidate"
+    ),
     path(f"{S}/episodes/retry", episodes.retry, name="episode-retry"),
     path(f"{S}/reveal", subjects.reveal, name="subject-reveal"),
     path(f"{S}/export", subject_exports.export, name="subject-export"),

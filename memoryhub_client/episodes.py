@@ -30,6 +30,11 @@ class EpisodeFields(WriteConditions):
     occurred_at: NotRequired[str | None]
 
 
+class ConsolidateFields(WriteConditions):
+    thread: NotRequired[str | None]
+    limit: NotRequired[int]
+
+
 class EpisodeSearch(PartQuery, total=False):
     thread: str
     from_: str
@@ -50,6 +55,13 @@ def mark_consolidated(
     stated = {"thread": thread, "index": index, **fields}
     return write(
         "POST", build_path("subjects", subject, "episodes:consolidated"), stated
+    )
+
+
+def consolidate(subject: str, **fields: Unpack[ConsolidateFields]) -> Request:
+    """Have the language model asked about pending exchanges that are over."""
+    return write(
+        "POST", build_path("subjects", subject, "episodes:consolidate"), fields
     )
 
 

@@ -360,6 +360,7 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "run.recorded": _summarise_run,
     "exchange.consolidated": _summarise_exchange,
     "exchange.retried": lambda body: f"asked again, from slot {body['begin']:,}",
+    "exchange.requested": lambda body: f"to be asked now, slot {body['begin']:,}",
     "import.advanced": _summarise_import,
     "observer.failed": _summarise_failure,
     "observer.paused": _summarise_pause,

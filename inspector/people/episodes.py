@@ -37,6 +37,8 @@ from memoryhub.services.knowledge import consolidations
 #: Characters shown of a message; a link leads to the whole message.
 _SHOWN = 4_096
 _DAY = timedelta(days=1)
+#: Exchanges that one press of the button requests.
+REQUESTED: Final = 10
 #: Text and colour of an exchange, by the state of its consolidation.
 _STATES: Final[Mapping[str, tuple[str, str]]] = {
     "pending": ("not searched for facts yet", ""),
@@ -86,6 +88,8 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "pending": pending.count(row),
         "home": home,
         "states": _STATES,
+        "model": settings.MODEL is not None,
+        "most": REQUESTED,
         "asks": settings.MODEL is not None and visitor.project.consolidate == "auto",
         "wanted": wanted,
         "chosen": chosen,
@@ -96,6 +100,18 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     return shell.render_page(
         request, template, context, visitor=visitor, section="subjects"
     )
+
+
+@require_post
+@require_signed_in
+def consolidate(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
+    """Have the model asked about the newest pending exchanges now."""
+    visitor = require_visitor(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
+    visitor.require_role(Membership.Role.EDITOR)
+    consolidations.request_exchanges(row, limit=REQUESTED, actor=visitor.actor)
+    where = {"project": project, "subject": subject}
+    return HttpResponseRedirect(reverse("episodes", kwargs=where))
 
 
 @require_post

@@ -35,6 +35,7 @@ STATUS: dict[type[errors.Refusal], int] = {
     errors.TaskNotFoundError: 404,
     errors.CheckpointUnknownError: 404,
     errors.FactUnknownError: 404,
+    errors.NoModelError: 409,
     errors.SubjectFullError: 409,
     errors.TimelineFullError: 409,
     errors.ValueErasedError: 409,

@@ -23,6 +23,7 @@ PAGES = {
     "reopen": "thread",
     "event-undo": "event",
     "episode-retry": "episodes",
+    "episodes-consolidate": "episodes",
 }
 
 

@@ -113,6 +113,7 @@ STATUS: dict[type[Refusal], int] = {
     errors.HomeThreadError: 409,
     errors.HomeTakenError: 409,
     errors.BlocksFullError: 409,
+    errors.NoModelError: 409,
     errors.BlockReadOnlyError: 409,
     errors.NotInBlockError: 409,
     errors.NotUniqueError: 409,

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from memoryhub.errors.facts import FactUnknownError, SubjectFullError, TimelineFullError
+from memoryhub.errors.facts import (
+    FactUnknownError,
+    NoModelError,
+    SubjectFullError,
+    TimelineFullError,
+)
 from memoryhub.errors.observing import (
     LogChangedError,
     LogFullError,
@@ -154,6 +159,7 @@ __all__ = [
     "LogFullError",
     "NameTakenError",
     "NewerFormatError",
+    "NoModelError",
     "NoRoomError",
     "NotCompleteError",
     "NotErasedError",

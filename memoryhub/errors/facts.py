@@ -11,6 +11,12 @@ class FactUnknownError(Refusal):
     code = "not_found"
 
 
+class NoModelError(Refusal):
+    """The server has no language model. Set MEMORYHUB_MODEL_URL, _NAME and _KEY."""
+
+    code = "no_model"
+
+
 class SubjectFullError(Refusal):
     """The subject has as many assertions as it may; nothing is evicted. Erase some."""
 

@@ -84,6 +84,8 @@ class Thread(models.Model):
     levels_due = models.BooleanField(default=False)
     #: Whether an observer has work in the thread. None in rows older than observers.
     observer_due = models.BooleanField(null=True)
+    #: Whether consolidations are requested in a home thread; None: there are none.
+    has_requests = models.BooleanField(null=True)
     created_at = models.DateTimeField()
     last_event_at = models.DateTimeField()
     last_event_type = models.CharField(max_length=40, default="")
@@ -118,7 +120,8 @@ class Thread(models.Model):
             name="name agent_type agent_instance session labels",
             # The salt is used in digests of names and is no name itself.
             digest="name_salt head_hash anchored_hash",
-            word="status home nearly_full last_event_type levels_due observer_due",
+            word="status home nearly_full last_event_type levels_due observer_due"
+            " has_requests",
             number="fork_seq head_seq slot_count turn_count token_count byte_count"
             " listed_slots listed_turns listed_tokens listed_resident listed_faults"
             " listed_rate anchored_seq blanked_seq resident_tokens"
@@ -207,6 +210,12 @@ class Thread(models.Model):
                 fields=["listed_at"],
                 condition=models.Q(observer_due=True),
                 name="thread_observer_due",
+            ),
+            # Home threads with requests for the consolidator.
+            models.Index(
+                fields=["subject"],
+                condition=models.Q(has_requests=True),
+                name="thread_has_requests",
             ),
         ]
 

@@ -104,6 +104,7 @@ OF_A_SUBJECT: dict[str, Any] = {
     "post /facts/{fact}:end": {"at": "2031-01-01T00:00:00Z"},
     "post /facts/{fact}:retract": {"reason": "wrong"},
     "post /episodes": {"thread": "{p}t-1", "input": "{w}?", "output": "{w}, {me}."},
+    "post /episodes:consolidate": {"thread": "{p}t-1"},
     "post /episodes:consolidated": {"thread": "{p}t-1", "index": 0},
     "post :restrict": {"basis": "claims"},
     "post :unrestrict": {},

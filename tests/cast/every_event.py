@@ -6,7 +6,11 @@ from datetime import timedelta
 
 from memoryhub.kernel import commands
 from memoryhub.kernel.commands import RunMessage, StrikeSlots
-from memoryhub.kernel.knowledge.consolidation import ConsolidateExchange, RetryExchange
+from memoryhub.kernel.knowledge.consolidation import (
+    ConsolidateExchange,
+    RequestExchanges,
+    RetryExchange,
+)
 from memoryhub.kernel.memory.keys import EraseValues, ExpireKeys
 from memoryhub.kernel.memory.notes import ClearNotes
 from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
@@ -192,6 +196,7 @@ def _know(agent: Agent, subject: Subject, thread: str, text: str) -> None:
             thread=told, begin=0, end=2, failed="no_answer", retry_at=now
         ),
         RetryExchange(thread=told, begin=0, retry_at=now),
+        RequestExchanges(exchanges=((told, 2),)),
     ):
         run(homes.submit(agent=agent, subject=subject, command=command))
 

@@ -58,6 +58,11 @@ PEOPLE: dict[str, Row] = {
         body={"thread": "ann-1", "input": "Hello.", "output": "Hello, Ann."},
         restricted=(409, "subject_restricted"),
     ),
+    "post /api/v1/subjects/{subject}/episodes:consolidate": Row(
+        target="/subjects/{s}/episodes:consolidate",
+        body={},
+        restricted=(409, "subject_restricted"),
+    ),
     "post /api/v1/subjects/{subject}/episodes:consolidated": Row(
         target="/subjects/{s}/episodes:consolidated",
         body={"thread": "ann-1", "index": 0},

@@ -163,6 +163,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "events": ("viewer", ("GET",)),
     "event": ("viewer", ("GET",)),
     "event-undo": ("editor", ("POST",)),
+    "episodes-consolidate": ("editor", ("POST",)),
     "episode-retry": ("editor", ("POST",)),
     "fact-add": ("editor", ("GET", "POST")),
     "block-add": ("editor", ("GET", "POST")),

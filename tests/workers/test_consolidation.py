@@ -14,6 +14,7 @@ import time_machine
 from memoryhub import journal
 from memoryhub.errors import InvalidError
 from memoryhub.journal.writing.activity import activity
+from memoryhub.kernel.knowledge.consolidation import ExchangeRequested
 from memoryhub.kernel.state.knowledge import ConsolidationState
 from memoryhub.model_settings import Price
 from memoryhub.models.projects import Project
@@ -22,16 +23,18 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.episodes import backlog, pending
 from memoryhub.queries.episodes.pending import PendingCounts
 from memoryhub.queries.knowledge import model_use
+from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.overview.checks import ServerCheck, list_checks
 from memoryhub.queries.people import recipients
+from memoryhub.queries.verify import verification
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.knowledge import consolidations
+from memoryhub.services.knowledge import consolidations, homes
 from memoryhub.services.people import restrictions
 from memoryhub.workers.consolidation import Consolidator
 from memoryhub.workers.model_calls import build_model
 from tests.cast import forgetting, scripted_model
-from tests.cast.factories import append, get_thread, make_thread
+from tests.cast.factories import append, get_thread, make_thread, run
 from tests.cast.knowing import every
 from tests.cast.scripted_model import Reply, ScriptedModel, saying
 from tests.oracles import memory_acts
@@ -329,3 +332,38 @@ def test_key_writes_do_not_delay_the_silence_of_a_thread(
             memory_acts.set_key(agent, "beat", minutes, thread="one")
     with time_machine.travel(now + timedelta(minutes=11)):
         assert worker.run_round() == 1
+
+
+def test_requested_exchanges_are_consolidated_once_in_a_manual_project(
+    agent: Agent, acme: Project, scripted: ScriptedModel, start: Running
+) -> None:
+    """Two requests at once, of one client or of two, and two workers: one result."""
+    subject, now = ann(agent, "one", "two"), clock.now()
+    worker = start(*[saying("I would rather not.")] * 2)
+    projects.set_consolidation(acme, auto=False)
+    with time_machine.travel(now + timedelta(minutes=11)):
+        assert worker.run_round() == 0
+        command = consolidations.build_request(subject, None, limit=2)
+        # Both clients have read before either of them writes.
+        receipts = [
+            run(homes.submit(agent=agent, subject=subject, command=command))
+            for _ in range(2)
+        ]
+        numbers = [len(each.list_events(ExchangeRequested)) for each in receipts]
+        assert numbers == [2, 0]
+        assert pending.count(subject).waiting == 4
+        scripted.script.append(learnt("tea"))
+        assert worker.run_round() == 2
+        assert Consolidator(ask=build_model()).run_round() == 0
+        assert pending.count(subject) == PendingCounts(2, 1, 0)
+    with time_machine.travel(now + timedelta(minutes=13)):
+        # The one that failed is requested still; nobody requested the others.
+        scripted.script.append(learnt("rye"))
+        assert Consolidator(ask=build_model()).run_round() == 1
+        assert worker.run_round() == 0
+    assert list_values(subject) == {"tea", "rye"}
+    assert pending.count(subject) == PendingCounts(2, 0, 0)
+    home = find_home(subject)
+    assert home is not None
+    assert not home.has_requests
+    assert verification.verify(home) is None

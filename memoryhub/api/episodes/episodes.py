@@ -34,6 +34,7 @@ from memoryhub.api.http.reading import GONE, get_agent_subject, get_agent_thread
 from memoryhub.api.knowledge.facts import AssertionOut
 from memoryhub.errors import (
     BadCursorError,
+    NoModelError,
     NoRoomError,
     NotFoundError,
     ProjectFullError,
@@ -42,12 +43,14 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import Command
+from memoryhub.kernel.knowledge.consolidation import ExchangeRequested
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.text.json_text import dump_json
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.kernel.threads.exchanges import RememberedCall
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes.episodes import (
     EpisodeFilter,
     EpisodeView,
@@ -67,6 +70,8 @@ from memoryhub.services.threads.episodes import NewEpisode
 
 #: Most tool calls of one remembered exchange.
 MAX_CALLS = 100
+#: Most exchanges that one call requests.
+MOST_REQUESTED = 50
 
 _QUESTION = {"role": "user", "content": "Is seat 12A free?"}
 _ANSWER = {"role": "assistant", "content": "Yes, it is."}
@@ -118,6 +123,13 @@ Words = Annotated[
 
 Count = Annotated[
     int, build_range_check(0, MAX_INTEGER), build_range_schema(0, MAX_INTEGER)
+]
+
+
+RequestLimit = Annotated[
+    int,
+    build_range_check(1, MOST_REQUESTED, code="limit"),
+    build_range_schema(1, MOST_REQUESTED),
 ]
 
 
@@ -270,6 +282,26 @@ class ConsolidatedOut(Out):
     seq: int = Field(description="The head of the home thread.")
 
 
+class ConsolidateIn(In):
+    model_config = build_example({"thread": "booking:204", "limit": 10})
+
+    thread: ThreadName | None = Field(None, description="Of this thread only.")
+    limit: RequestLimit = Field(10, description="Exchanges at most, the newest.")
+
+
+class RequestedEpisodeOut(Out):
+    thread: str
+    thread_id: UUID
+    index: int
+
+
+class ConsolidateOut(Out):
+    model_config = build_example({"items": [{**PLACE, "index": 0}], "seq": 3})
+
+    items: list[RequestedEpisodeOut] = Field(description="Requested by this call.")
+    seq: int = Field(description="The head of the home thread.")
+
+
 router = StrictRouter(tags=["episodes"])
 
 
@@ -351,6 +383,65 @@ async def mark_consolidated(
     )
     out = ConsolidatedOut(thread=body.thread, index=body.index, seq=receipt.seq)
     return render_answer(out, replayed=receipt.replayed)
+
+
+@router.route(
+    "POST",
+    "/subjects/{subject}/episodes:consolidate",
+    needs=auth.WRITE,
+    out=ConsolidateOut,
+    status=(202,),
+    refusals=[*CONDITIONAL, NoModelError],
+)
+async def consolidate(
+    request: HttpRequest, subject: Path[Id], body: ConsolidateIn
+) -> HttpResponse:
+    """Have the language model asked about pending exchanges that are over.
+
+    Within seconds, even where the project does not ask by itself. What is requested
+    already is not requested again.
+    """
+    agent, named = auth.get_caller(request), parse_idempotency(request, body)
+
+    def prepare_command() -> tuple[Subject, Command]:
+        found = get_agent_subject(agent, subject)
+        thread = get_agent_thread(agent, body.thread) if body.thread else None
+        if thread and thread.subject_id != found.id:
+            raise NotFoundError
+        make = partial(consolidations.build_request, found, thread, limit=body.limit)
+        return found, homes.build_or_refuse(make, named)
+
+    found, command = await read(prepare_command)
+    receipt = await homes.submit(
+        agent=agent,
+        subject=found,
+        command=command,
+        if_match=parse_if_match(request),
+        epoch=found.epoch,
+        request=named,
+    )
+    out = await read(_build_requested, agent, receipt)
+    return render_answer(out, status=202, replayed=receipt.replayed)
+
+
+def _build_requested(agent: Agent, receipt: OrderReceipt) -> ConsolidateOut:
+    places = [
+        (UUID(each.thread), each.begin)
+        for each in receipt.list_events(ExchangeRequested)
+    ]
+    rows = Thread.objects.filter(id__in={thread for thread, _ in places})
+    names = dict(rows.values_list("id", "name"))
+    return ConsolidateOut(
+        items=[
+            RequestedEpisodeOut(
+                thread=agent.get_thread_name(names[thread]),
+                thread_id=thread,
+                index=begin,
+            )
+            for thread, begin in places
+        ],
+        seq=receipt.seq,
+    )
 
 
 @router.route(

@@ -58,6 +58,7 @@ _BY_OPERATION: Final = {
     ),
     # The hub, not the caller, sees whether the record exists.
     "upsert_memory": (
+        "POST /subjects/{subject}/episodes:consolidate",
         "POST /subjects/{subject}/episodes:consolidated",
         *("POST /subjects/{subject}/facts", "POST /subjects/{subject}/facts:batch"),
         *("POST /threads/{thread}/facts", "POST /threads/{thread}/facts:batch"),

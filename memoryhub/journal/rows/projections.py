@@ -244,6 +244,7 @@ def build_columns(state: ThreadState) -> dict[str, Any]:
         "parent_id": state.lineage[-1].thread if state.lineage else None,
         "fork_seq": state.lineage[-1].up_to_seq if state.lineage else None,
         "nearly_full": state.nearly_full,
+        "has_requests": len(state.knowledge.requested) > 0 or None,
         "created_at": state.created_at,
         "capacity_tokens": state.paging.settings.usable,
         **dict(zip(APPEND_COLUMNS, build_append_values(state), strict=True)),
@@ -303,7 +304,8 @@ def is_plain_append(before: ThreadState, after: ThreadState) -> bool:
 def _list_rare_values(state: ThreadState) -> tuple[object, ...]:
     usable = state.paging.settings.usable
     set_up = (state.status, state.scope, state.labels, state.config)
-    return (*set_up, state.nearly_full, usable)
+    requested = len(state.knowledge.requested) > 0
+    return (*set_up, state.nearly_full, usable, requested)
 
 
 def build_append_values(state: ThreadState) -> tuple[object, ...]:

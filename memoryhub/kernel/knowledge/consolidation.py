@@ -62,6 +62,18 @@ class ExchangeRetried(EventBody):
     retry_at: Instant
 
 
+class ExchangeRequested(EventBody):
+    """Somebody requested an exchange's consolidation, whatever its project's setting.
+
+    The request stands until the model has answered, or the exchange is given up.
+    """
+
+    event_type = "exchange.requested"
+
+    thread: Token
+    begin: Count
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidateExchange(Command):
     """Write the facts learnt from slots [begin, end) of a thread, or the failure."""
@@ -90,6 +102,13 @@ class RetryExchange(Command):
     thread: str
     begin: int
     retry_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestExchanges(Command):
+    """Request the consolidation of exchanges: each by thread and first slot."""
+
+    exchanges: tuple[tuple[str, int], ...]
 
 
 def decide_consolidate_exchange(
@@ -151,6 +170,21 @@ def decide_retry_exchange(
     )
 
 
+def decide_request_exchanges(
+    decision: Decision, command: RequestExchanges, pages: PageTable
+) -> None:
+    """Request exchanges that the model was not asked about and nobody requested.
+
+    Emits exchange.requested for each, or nothing.
+    """
+    knowledge = decision.state.knowledge
+    for thread, begin in command.exchanges:
+        held = knowledge.consolidated.get(thread, ConsolidationState())
+        requested = begin in knowledge.requested.get(thread, ())
+        if not requested and not held.has_asked(begin):
+            decision.emit(ExchangeRequested(thread=thread, begin=begin))
+
+
 def apply_exchange_consolidated(
     state: ThreadState, event: ExchangeConsolidated
 ) -> ThreadState:
@@ -168,6 +202,8 @@ def apply_exchange_consolidated(
     if event.host is not None and event.host not in hosts:
         hosts = tuple(sorted((*hosts, event.host)))
     knowledge = knowledge._replace(consolidated=threads, hosts=hosts)
+    if event.retry_at is None:
+        knowledge = knowledge.drop_request(event.thread, event.begin)
     return state._replace(knowledge=knowledge)
 
 
@@ -182,6 +218,17 @@ def apply_exchange_retried(state: ThreadState, event: ExchangeRetried) -> Thread
     return state._replace(knowledge=knowledge._replace(consolidated=threads))
 
 
+def apply_exchange_requested(
+    state: ThreadState, event: ExchangeRequested
+) -> ThreadState:
+    requested = state.knowledge.requested
+    begins = tuple(sorted((*requested.get(event.thread, ()), event.begin)))
+    knowledge = state.knowledge._replace(
+        requested=requested.insert(event.thread, begins)
+    )
+    return state._replace(knowledge=knowledge)
+
+
 def _get_begin(failed: FailedExchange) -> int:
     return failed.begin
 
@@ -189,6 +236,7 @@ def _get_begin(failed: FailedExchange) -> int:
 _COMMANDS: dict[type[Command], Decide] = {
     ConsolidateExchange: decide_consolidate_exchange,
     RetryExchange: decide_retry_exchange,
+    RequestExchanges: decide_request_exchanges,
 }
 PART = KernelPart(
     commands=_COMMANDS,
@@ -196,5 +244,6 @@ PART = KernelPart(
     events={
         ExchangeConsolidated: apply_exchange_consolidated,
         ExchangeRetried: apply_exchange_retried,
+        ExchangeRequested: apply_exchange_requested,
     },
 )

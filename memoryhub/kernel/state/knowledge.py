@@ -101,13 +101,20 @@ class Knowledge(NamedTuple):
     consolidated: HashTrieMap[str, ConsolidationState] = HashTrieMap()
     #: Sorted hosts of the models that received exchanges.
     hosts: tuple[str, ...] = ()
+    #: First slots of exchanges whose consolidation was requested, by thread, sorted.
+    requested: HashTrieMap[str, tuple[int, ...]] = HashTrieMap()
 
     def __bool__(self) -> bool:
         return self.size > 0
 
     @property
     def size(self) -> int:
-        return len(self.assertions) + len(self.configured) + len(self.consolidated)
+        return (
+            len(self.assertions)
+            + len(self.configured)
+            + len(self.consolidated)
+            + len(self.requested)
+        )
 
     def remove_erased(self, gone: Callable[[int], bool]) -> Knowledge:
         """Return a copy without the assertions and settings whose seqs are `gone`."""
@@ -117,6 +124,17 @@ class Knowledge(NamedTuple):
         for seq in [seq for seq in configured if gone(seq)]:
             configured = configured.remove(seq)
         return self._replace(assertions=assertions, configured=configured)
+
+    def drop_request(self, thread: str, begin: int) -> Knowledge:
+        """Return a copy without the request for the exchange, if there is one."""
+        held = self.requested.get(thread, ())
+        left = tuple(each for each in held if each != begin)
+        if left == held:
+            return self
+        requested = self.requested.remove(thread)
+        return self._replace(
+            requested=requested.insert(thread, left) if left else requested
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the canonical form: plain JSON values, sorted."""
@@ -133,6 +151,11 @@ class Knowledge(NamedTuple):
             }
         if self.hosts:
             plain["hosts"] = [*self.hosts]
+        if self.requested:
+            plain["requested"] = {
+                thread: [*begins]
+                for thread, begins in sorted(list_items(self.requested))
+            }
         return plain
 
     @classmethod
@@ -149,4 +172,10 @@ class Knowledge(NamedTuple):
                 }
             ),
             tuple(plain.get("hosts", ())),
+            HashTrieMap(
+                {
+                    thread: tuple(begins)
+                    for thread, begins in plain.get("requested", {}).items()
+                }
+            ),
         )

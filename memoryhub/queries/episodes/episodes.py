@@ -367,6 +367,17 @@ def list_own(
     return [each for each in made if each]
 
 
+def select_ended_begins(subject: Subject, *, now: datetime) -> QuerySet[Slot]:
+    """Select the messages that begin episodes that are over, newest first.
+
+    Rows come with their threads; forks leave out what they inherit.
+    """
+    newest = Slot.objects.filter(thread=OuterRef("thread")).order_by("-index")
+    rows = _select_subject_begins(subject).annotate(last=newest.values("at")[:1])
+    closed = ~Q(thread__status=Thread.Status.OPEN)
+    return rows.filter(closed | Q(until__isnull=False) | Q(last__lte=now - SILENCE))
+
+
 def list_alike(episode: EpisodeView, *, now: datetime, limit: int) -> list[EpisodeView]:
     """List the subject's other episodes whose first message is as long, newest first.
 

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from operator import itemgetter
 from typing import Literal, NamedTuple
 from uuid import UUID
 
 from django.db.models import Count, Max, Q
 
-from memoryhub.kernel.state.knowledge import ConsolidationState
+from memoryhub.kernel.state.knowledge import (
+    ConsolidationState,
+    FailedExchange,
+    Knowledge,
+)
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import SHOWN, Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.episodes.episodes import SILENCE, EpisodeView
+from memoryhub.queries.episodes.episodes import (
+    LOOKED,
+    SILENCE,
+    EpisodeView,
+    select_ended_begins,
+)
 from memoryhub.queries.knowledge.facts import AssertionLine, iter_assertion_lines
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.knowledge.timelines import map_timelines
@@ -28,6 +38,9 @@ _HIDDEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
 #: Threads per statement.
 _AT_ONCE = 200
 _NEVER_ASKED = ConsolidationState()
+_NOTHING = Knowledge()
+#: Threads of these states are consolidated.
+_CONSOLIDATED = (Thread.Status.OPEN, Thread.Status.CLOSED)
 
 
 class PendingCounts(NamedTuple):
@@ -48,10 +61,34 @@ def filter_unasked(held: ConsolidationState) -> Q:
     return found
 
 
-def filter_wanted(project: Project) -> Q:
-    """Return the condition of the slots whose exchanges the project consolidates."""
+def filter_wanted(project: Project, requested: Collection[int]) -> Q:
+    """Return the condition of the slots whose exchanges are to be consolidated.
+
+    These are the exchanges that the project consolidates, and the requested exchanges
+    of the thread, by their first slots.
+    """
+    one_by_one = Q(index__in=[*requested])
+    if not is_automatic(project):
+        return one_by_one
     since = project.consolidate_since
-    return Q() if since is None else Q(at__gte=since)
+    return Q() if since is None else Q(at__gte=since) | one_by_one
+
+
+def is_automatic(project: Project) -> bool:
+    """Tell whether a project consolidates its exchanges without a request."""
+    return project.consolidate == Project.Consolidate.AUTO
+
+
+def list_retries(
+    project: Project, held: ConsolidationState, requested: Collection[int]
+) -> list[FailedExchange]:
+    """List the failed exchanges of a thread that are to be asked about again."""
+    automatic = is_automatic(project)
+    return [
+        each
+        for each in held.failed
+        if each.retry_at is not None and (automatic or each.begin in requested)
+    ]
 
 
 def get_consolidated(subject: Subject) -> Mapping[str, ConsolidationState]:
@@ -59,8 +96,35 @@ def get_consolidated(subject: Subject) -> Mapping[str, ConsolidationState]:
 
     At most three queries.
     """
+    return get_knowledge(subject).consolidated
+
+
+def get_knowledge(subject: Subject) -> Knowledge:
+    """Return the knowledge of a subject, without a home thread none. Three queries."""
     home = find_home(subject)
-    return {} if home is None else states.load_state(home).knowledge.consolidated
+    return _NOTHING if home is None else states.load_state(home).knowledge
+
+
+def list_requestable(
+    subject: Subject, thread: Thread | None = None, *, now: datetime, limit: int
+) -> list[tuple[UUID, int]]:
+    """List the newest pending exchanges that are over, by thread and first slot.
+
+    Of a thread or of all threads of the subject; none of an anonymous subject. Looks at
+    LOOKED exchanges at most. Four queries.
+    """
+    if subject.anonymous:
+        return []
+    held = get_consolidated(subject)
+    rows = select_ended_begins(subject, now=now)
+    rows = rows.filter(thread__status__in=_CONSOLIDATED, thread__home=False)
+    rows = rows if thread is None else rows.filter(thread=thread)
+    every = (
+        (row.thread_id, row.index)
+        for row in rows[:LOOKED].iterator(chunk_size=_AT_ONCE)
+        if not held.get(str(row.thread_id), _NEVER_ASKED).has_asked(row.index)
+    )
+    return [*islice(every, limit)]
 
 
 def count(subject: Subject) -> PendingCounts:
@@ -163,16 +227,15 @@ def list_consolidating_projects() -> frozenset[ConsolidatingProject]:
 
 
 def can_consolidate(thread: Thread) -> bool:
-    """Tell whether a thread's exchanges may be consolidated, by project and status.
+    """Tell whether a thread's exchanges may be consolidated, by the states alone.
 
     `thread` comes with its project and its subject.
     """
     project, subject = thread.project, thread.subject
     return (
-        project.consolidate == Project.Consolidate.AUTO
-        and project.state == Project.State.ACTIVE
+        project.state == Project.State.ACTIVE
         and subject.state == Subject.State.ACTIVE
-        and thread.status in (Thread.Status.OPEN, Thread.Status.CLOSED)
+        and thread.status in _CONSOLIDATED
     )
 
 
@@ -192,18 +255,19 @@ def iter_due_threads(
 ) -> Iterator[DueThread]:
     """Yield threads that have, or will have, an exchange to consolidate.
 
-    In projects that consolidate automatically, of subjects who are neither restricted
-    nor being erased. With `since`: threads that moved since, threads whose home moved
-    since, and `also`. Three queries for 200 threads, and the state of each uncached
-    home.
+    In projects that consolidate automatically, or with a request, of subjects who are
+    neither restricted nor being erased. With `since`: threads that moved since, threads
+    whose home moved since, and `also`. Three queries for 200 threads, and the state of
+    each uncached home.
     """
+    requested = Thread.objects.filter(has_requests=True).values("subject")
     rows = Thread.objects.filter(
-        project__consolidate=Project.Consolidate.AUTO,
+        Q(project__consolidate=Project.Consolidate.AUTO) | Q(subject__in=requested),
         project__state=Project.State.ACTIVE,
         subject__state=Subject.State.ACTIVE,
         subject__anonymous=False,
         home=False,
-        status__in=(Thread.Status.OPEN, Thread.Status.CLOSED),
+        status__in=_CONSOLIDATED,
     ).select_related("subject", "project")
     moved = Q()
     if since is not None:
@@ -222,19 +286,27 @@ def iter_due_threads(
 
 
 def _iter_due(batch: Sequence[Thread]) -> Iterator[DueThread]:
-    homes: dict[UUID, Mapping[str, ConsolidationState]] = {}
+    homes: dict[UUID, Knowledge] = {}
     for each in batch:
         if each.subject_id not in homes:
-            homes[each.subject_id] = get_consolidated(each.subject)
+            homes[each.subject_id] = get_knowledge(each.subject)
     held = {
-        each.id: homes[each.subject_id].get(str(each.id), _NEVER_ASKED)
+        each.id: homes[each.subject_id].consolidated.get(str(each.id), _NEVER_ASKED)
+        for each in batch
+    }
+    asked_for = {
+        each.id: homes[each.subject_id].requested.get(str(each.id), ())
+        for each in batch
+    }
+    retries = {
+        each.id: list_retries(each.project, held[each.id], asked_for[each.id])
         for each in batch
     }
     wanted = Q()
     for each in batch:
-        done = held[each.id]
-        again = Q(index__in=[one.begin for one in done.failed if one.retry_at])
-        own = (filter_unasked(done) & filter_wanted(each.project)) | again
+        again = Q(index__in=[one.begin for one in retries[each.id]])
+        new = filter_unasked(held[each.id])
+        own = (new & filter_wanted(each.project, asked_for[each.id])) | again
         wanted |= Q(thread=each.id) & own
     rows = Slot.objects.filter(wanted, SHOWN, role="user").values_list("thread")
     counted = rows.annotate(Max("index"), Count("index"), Max("at"))
@@ -244,7 +316,7 @@ def _iter_due(batch: Sequence[Thread]) -> Iterator[DueThread]:
             continue
         last, number, newest = found[thread.id]
         done, closed = held[thread.id], thread.status != Thread.Status.OPEN
-        due = any(each.retry_at for each in done.failed)
+        due = bool(retries[thread.id]) or last in asked_for[thread.id]
         if due or number > 1 or closed or last < done.to:
             yield DueThread(thread.id, thread.project_id, None, newest)
         else:

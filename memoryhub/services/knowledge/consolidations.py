@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Q
 
 from memoryhub.errors import (
     InvalidError,
+    NoModelError,
     NotFoundError,
     StaleError,
     SubjectFullError,
@@ -32,6 +34,7 @@ from memoryhub.kernel.knowledge.consolidation import (
     RETRIES,
     ConsolidateExchange,
     Failure,
+    RequestExchanges,
     RetryExchange,
 )
 from memoryhub.kernel.knowledge.facts import FactAsserted, NewFact
@@ -47,7 +50,6 @@ from memoryhub.queries.episodes.episodes import EpisodeView
 from memoryhub.queries.knowledge import facts as known
 from memoryhub.queries.knowledge.facts import AssertionSource, FactFilter
 from memoryhub.queries.knowledge.homes import find_home
-from memoryhub.queries.replay import states
 from memoryhub.services.knowledge import facts, homes
 from memoryhub.services.model_calls import (
     Ask,
@@ -100,12 +102,12 @@ def find_due_exchange(thread: Thread, *, now: datetime) -> DueExchange | None:
     """Find a failed exchange of the thread that is due again, or the newest due one.
 
     The newest exchange that is over, was never asked about, and is wanted by the
-    project. `thread` comes with its subject, whose epoch is read first, and its
-    project. A few queries.
+    project or requested. `thread` comes with its subject, whose epoch is read first,
+    and its project. A few queries.
     """
     subject = Subject.objects.select_related("project").get(id=thread.subject_id)
-    held = _get_consolidated(subject, thread)
-    for failed in held.failed:
+    held, requested = _get_states(subject, thread)
+    for failed in pending.list_retries(thread.project, held, requested):
         if failed.retry_at is not None and failed.retry_at <= now:
             for found in episodes.list_own(thread, Q(index=failed.begin), now=now):
                 return DueExchange(
@@ -116,7 +118,7 @@ def find_due_exchange(thread: Thread, *, now: datetime) -> DueExchange | None:
                 )
     # Only the last exchange of a thread can be unfinished.
     for found in episodes.list_own(
-        thread, _build_unasked_filter(thread, held), now=now, limit=2
+        thread, _build_due_filter(thread, held, requested), now=now, limit=2
     ):
         if found.over:
             return DueExchange(
@@ -143,7 +145,7 @@ def build_mark(subject: Subject, thread: Thread, begin: int) -> ConsolidateExcha
     The model is not asked about it any more. `thread` comes with its subject. Raises
     NotFoundError where no exchange of the thread's own begins. A few queries.
     """
-    held = _get_consolidated(subject, thread)
+    held, _ = _get_states(subject, thread)
     for found in episodes.list_own(thread, Q(index=begin), now=clock.now()):
         failed = held.find_failed(begin)
         return ConsolidateExchange(
@@ -156,9 +158,12 @@ def build_mark(subject: Subject, thread: Thread, begin: int) -> ConsolidateExcha
     raise NotFoundError
 
 
-def _build_unasked_filter(thread: Thread, held: ConsolidationState) -> Q:
-    """Build the filter of exchanges that are unasked and wanted by the project."""
-    return pending.filter_unasked(held) & pending.filter_wanted(thread.project)
+def _build_due_filter(
+    thread: Thread, held: ConsolidationState, requested: Sequence[int]
+) -> Q:
+    """Build the filter of exchanges that are unasked, and wanted or requested."""
+    wanted = pending.filter_wanted(thread.project, requested)
+    return pending.filter_unasked(held) & wanted
 
 
 def retry_exchange(
@@ -174,27 +179,54 @@ def retry_exchange(
     return homes.perform(subject, command, actor=actor, epoch=subject.epoch)
 
 
+def build_request(
+    subject: Subject, thread: Thread | None, *, limit: int
+) -> RequestExchanges:
+    """Build the command that requests the newest pending exchanges that are over.
+
+    The worker asks the model about these, even in a project that does not consolidate
+    automatically. Raises NoModelError. A few queries.
+    """
+    if settings.MODEL is None:
+        raise NoModelError
+    found = pending.list_requestable(subject, thread, now=clock.now(), limit=limit)
+    return RequestExchanges(
+        exchanges=tuple((str(home), begin) for home, begin in found)
+    )
+
+
+def request_exchanges(subject: Subject, *, limit: int, actor: str) -> OrderReceipt:
+    """Request the newest pending exchanges of a subject for an operator; blocks.
+
+    Emits exchange.requested for each. Raises NoModelError.
+    """
+    command = build_request(subject, None, limit=limit)
+    return homes.perform(subject, command, actor=actor, epoch=subject.epoch)
+
+
 def find_next_time(thread: Thread, *, now: datetime) -> datetime | None:
     """Find when to look at the thread again if nobody writes to it.
 
     That is when its exchange will be over, or a failed exchange is due again. A few
     queries.
     """
-    held = _get_consolidated(thread.subject, thread)
-    again = [each.retry_at for each in held.failed if each.retry_at is not None]
+    held, requested = _get_states(thread.subject, thread)
+    retries = pending.list_retries(thread.project, held, requested)
+    again = [each.retry_at for each in retries if each.retry_at is not None]
     if thread.status == Thread.Status.OPEN:
-        found = episodes.list_own(thread, _build_unasked_filter(thread, held), now=now)
+        due = _build_due_filter(thread, held, requested)
+        found = episodes.list_own(thread, due, now=now)
         again += [each.ended_at + episodes.SILENCE for each in found]
     return min(again, default=None)
 
 
-def _get_consolidated(subject: Subject, thread: Thread) -> ConsolidationState:
-    """Get the consolidation state of the thread from the subject's home thread."""
-    home = find_home(subject)
-    if home is None:
-        return ConsolidationState()
-    state = states.load_state(home)
-    return state.knowledge.consolidated.get(str(thread.id), ConsolidationState())
+def _get_states(
+    subject: Subject, thread: Thread
+) -> tuple[ConsolidationState, Sequence[int]]:
+    """Get a thread's consolidation state and its requests from the home thread."""
+    knowledge, name = pending.get_knowledge(subject), str(thread.id)
+    held = knowledge.consolidated.get(name, ConsolidationState())
+    return held, knowledge.requested.get(name, ())
 
 
 def consolidate_exchange(

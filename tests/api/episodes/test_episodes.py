@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from memoryhub.model_settings import ModelSettings
 from memoryhub.models import Event, Project, Subject, Thread
 from tests.api.client import Client
 from tests.cast import factories
@@ -139,6 +140,34 @@ async def test_episodes_that_the_agent_has_learnt_from_are_not_pending(
     assert absent.status == 404
     profile = (await api.get(f"/subjects/{ann.id}")).json
     assert profile["pending"]["waiting"] == 2
+
+
+async def test_pending_episodes_are_requested_once(
+    api: Client, ann: Subject, theirs: Thread, settings: Any
+) -> None:
+    path = f"/subjects/{ann.id}/episodes:consolidate"
+    for question in ("a", "b", "c"):
+        await remember(api, ann, input=question)
+    refused = await api.post(path, {})
+    assert (refused.status, refused.code) == (409, "no_model")
+    settings.MODEL = ModelSettings(url="http://127.0.0.1/v1", name="small", key="k")
+    key = [("idempotency-key", "once")]
+    first = await api.post(path, {"thread": "talk", "limit": 1}, headers=key)
+    place = {"thread": "talk", "index": 2}
+    assert (first.status, len(first.json["items"])) == (202, 1), first.body
+    # The newest is not over.
+    assert first.json["items"][0].items() > place.items()
+    assert (await api.post(path, {}, headers=key)).code == "idempotency_mismatch"
+    again = await api.post(path, {"thread": "talk", "limit": 1}, headers=key)
+    assert again.json == first.json
+    assert (await api.post(path, {"limit": 1})).json["items"] == []
+    (rest,) = (await api.post(path, {})).json["items"]
+    assert rest["index"] == 0
+    assert await list_questions(api, ann, "consolidation=pending") == ["c", "b", "a"]
+    wrong: list[dict[str, Any]] = [{"limit": 0}, {"limit": 51}, {"threads": []}]
+    for body in wrong:
+        assert (await api.post(path, body)).status == 422, body
+    assert (await api.post(path, {"thread": theirs.name})).status == 404
 
 
 async def test_thread_of_another_subject_is_absent(

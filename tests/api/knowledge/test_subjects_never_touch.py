@@ -29,6 +29,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
+from memoryhub.services.access import projects
 from memoryhub.services.knowledge import consolidations
 from memoryhub.services.people import subjects
 from tests.api.client import Answer, Client, run
@@ -95,6 +96,7 @@ class Lives(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.project = factories.make_project(f"p-{next(NUMBERS)}")
+        projects.set_consolidation(self.project, auto=True)
         self.keys, self.people = self.make_keys(), dict[str, Person]()
         for name in ("ann", "bob", "nobody"):
             self.people[name] = self.meet(name)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.threads.exchanges import RememberedCall
+from memoryhub.model_settings import ModelSettings
 from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.episodes import pending
@@ -110,6 +112,7 @@ def test_episodes_page_shows_learnt_facts_and_retries_failures(
 ) -> None:
     remember(agent, ann, "a", "I wear 42.")
     remember(agent, ann, "a", "I moved to Bergen.")
+    Project.objects.update(consolidate=Project.Consolidate.AUTO)
     consolidate(agent, "a", '[{"entity":"user","predicate":"town","value":"Bergen"}]')
     consolidate(agent, "a", "I can't.", "Sorry.")
     text = fetch_page(browser, ann).content.decode()
@@ -130,6 +133,23 @@ def test_episodes_page_shows_learnt_facts_and_retries_failures(
     (failed,) = pending.get_consolidated(ann)[str(thread)].failed
     assert failed.retry_at is not None
     assert failed.retry_at <= clock.now()
+
+
+def test_episodes_page_requests_consolidation_from_editors(
+    browser: Browser, agent: Agent, ann: Subject, settings: Any
+) -> None:
+    for question in ("I wear 42.", "I moved to Bergen."):
+        remember(agent, ann, "a", question)
+    path = f"/p/acme/subjects/{ann.id}/episodes/consolidate"
+    assert "disabled>Consolidate now" in edited(browser, ann)
+    assert browser("editor").post(path).status_code == 409
+    settings.MODEL = ModelSettings(url="http://127.0.0.1/v1", name="small", key="k")
+    assert 'type="submit">Consolidate now' in edited(browser, ann)
+    assert "Consolidate now" not in fetch_page(browser, ann).content.decode()
+    assert browser("viewer").post(path).status_code == 403
+    assert browser("editor").post(path).status_code == 302
+    thread = str(factories.get_thread(agent, "a").id)
+    assert dict(pending.get_knowledge(ann).requested.items()) == {thread: (0,)}
 
 
 def edited(browser: Browser, subject: Subject) -> str:

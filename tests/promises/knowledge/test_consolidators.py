@@ -8,16 +8,18 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from memoryhub_client import Client, episodes, subjects, threads
 from tests.cast import scripted_model
 from tests.cast.scripted_model import Reply, ScriptedModel, saying
 from tests.harness.forks import Process
 from tests.harness.instances import Instance, free_port
+from tests.promises.conftest import MAKE_KEY
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -135,4 +137,38 @@ def test_each_exchange_is_learnt_from_exactly_once(
     assert pair.killed >= 3
     assert any(len({*askers}) > 1 for askers in pair.asked.values())
     assert found["failed"]
+    instance.managed("verify", "--all")
+
+
+def test_request_over_http_asks_the_model_once_in_a_manual_project(
+    instance: Instance, model: ScriptedModel
+) -> None:
+    claim = {"entity": "user", "predicate": "likes", "value": "tea"}
+    model.replies = lambda key, question: saying(json.dumps([claim]))
+    key = instance.call(MAKE_KEY, "acme").strip()
+    with (
+        instance.serve(**model.env()) as served,
+        closing(Client(served.url, key)) as hub,
+    ):
+        hub.send(threads.put("talk", user_id="ann"))
+        ann = hub.send(subjects.resolve("ann"))["id"]
+        for word in ("milk", "tea", "rye"):
+            hub.send(
+                episodes.remember(
+                    ann, thread="talk", input=f"I like {word}.", output="Noted."
+                )
+            )
+        twice = [hub.send(episodes.consolidate(ann, limit=1)) for _ in range(2)]
+        assert [len(each["items"]) for each in twice] == [1, 0]
+        until, pending = (
+            time.monotonic() + SECONDS,
+            episodes.list_all(ann, consolidation="pending"),
+        )
+        while len(left := [*hub.each(pending)]) > 2:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        assert [each["index"] for each in left] == [4, 0]
+        (learnt,) = hub.each(episodes.list_all(ann, consolidation="consolidated"))
+        assert [each["value"] for each in learnt["facts"]] == ["tea"]
+    assert len(model.asked) == 1
     instance.managed("verify", "--all")

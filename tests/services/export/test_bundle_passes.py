@@ -22,6 +22,7 @@ MOVED = {
     "ThreadForked.parent",
     "PlaceBody.thread",
     "ExchangeConsolidated.thread",
+    "ExchangeRequested.thread",
     "ExchangeRetried.thread",
     "MarkBody.thread",
     "LevelBody.thread",

@@ -67,6 +67,11 @@ class Model:
         return Said(answer if isinstance(answer, str) else json.dumps(answer))
 
 
+@pytest.fixture(autouse=True)
+def make_automatic(agent: Agent, stranger: Agent) -> None:
+    Project.objects.update(consolidate=Project.Consolidate.AUTO)
+
+
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     make_thread(agent, "visit", user_id="ann")
