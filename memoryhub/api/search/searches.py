@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import zip_longest
 from typing import Annotated, Literal, Self
 
 from django.http import HttpRequest, HttpResponse
@@ -41,6 +42,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import searching
+from memoryhub.queries.search.hit_exchanges import HitExchange, list_exchanges
 from memoryhub.queries.search.hits import SearchHit
 from memoryhub.queries.search.searching import KINDS, SearchRequest, SearchResult
 from memoryhub.queries.threads import threads
@@ -189,6 +191,21 @@ class FactToldOut(Out):
     confirmations: int = Field(description="Assertions that say so.")
 
 
+class ExchangePartOut(Out):
+    seq: int
+    slot: int
+    erased: bool
+    text: str | None = Field(description="Of its beginning 1,000 characters at most.")
+    cut: bool = Field(description="Whether it is longer.")
+
+
+class HitExchangeOut(Out):
+    """What the user asked, and what the assistant answered last."""
+
+    question: ExchangePartOut = Field(description="The user's message.")
+    answer: ExchangePartOut | None = Field(description="Null: there is none yet.")
+
+
 class HitOut(Out):
     """A found record."""
 
@@ -217,6 +234,7 @@ class HitOut(Out):
         description="What no longer holds of what was learnt from it, as "
         "`[no longer so: since 2026-05-02 lives_in Paris]` or `[withdrawn]`.",
     )
+    exchange: HitExchangeOut | None = Field(None, description="By recall of a message.")
     why: list[MatchedOut] | None = Field(None, description="With `explain` only.")
 
 
@@ -300,7 +318,8 @@ def recall(request: HttpRequest, place: Place, body: RecallIn) -> HttpResponse:
         exclude=_list_names(agent, body.exclude_thread),
     )
     mixed = subject.anonymous and subjects.has_named(agent.project)
-    return _render_found(agent, found, body, mixed=mixed)
+    exchanges = list_exchanges(subject, found.items)
+    return _render_found(agent, found, body, mixed=mixed, exchanges=exchanges)
 
 
 def _get_thread_names(
@@ -321,10 +340,19 @@ def _list_names(agent: Agent, name: str | None) -> Sequence[str]:
 
 
 def _render_found(
-    agent: Agent, found: SearchResult, body: SearchFields, *, mixed: bool = False
+    agent: Agent,
+    found: SearchResult,
+    body: SearchFields,
+    *,
+    mixed: bool = False,
+    exchanges: Sequence[HitExchange | None] = (),
 ) -> HttpResponse:
+    items = [
+        _build_hit(agent, hit, exchange, explain=body.explain)
+        for hit, exchange in zip_longest(found.items, exchanges)
+    ]
     out = FoundOut(
-        items=[_build_hit(agent, hit, explain=body.explain) for hit in found.items],
+        items=items,
         total=found.total,
         reason=found.reason,
         degraded=[*found.degraded],  # type: ignore[list-item]  # closed words
@@ -347,7 +375,9 @@ def _build_fact(fact: Fact) -> FactToldOut:
     )
 
 
-def _build_hit(agent: Agent, hit: SearchHit, *, explain: bool) -> HitOut:
+def _build_hit(
+    agent: Agent, hit: SearchHit, exchange: HitExchange | None, *, explain: bool
+) -> HitOut:
     return HitOut.from_record(
         hit,
         thread=agent.get_thread_name(hit.thread_name),
@@ -355,5 +385,6 @@ def _build_hit(agent: Agent, hit: SearchHit, *, explain: bool) -> HitOut:
         matches=hit.excerpt.matches,
         fact=None if hit.fact is None else _build_fact(hit.fact),
         marks=hit.marks or None,
+        exchange=exchange and HitExchangeOut.model_validate(exchange),
         why=[MatchedOut.model_validate(each) for each in hit.why] if explain else None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from memoryhub.models.events import Event
 from memoryhub.services.access.api_keys import Agent
 from tests.api.client import Client
-from tests.cast import factories
+from tests.cast import factories, forgetting, sample
 from tests.cast.knowing import claim, say
 
 pytestmark = pytest.mark.django_db
@@ -142,3 +143,45 @@ async def test_seq_beyond_the_head_is_unknown(api: Client, agent: Agent) -> None
     factories.append(agent, "t-1", "hello")
     answer = await api.post("/threads/t-1/search", {"query": "hello", "at_seq": 99})
     assert (answer.status, answer.code) == (404, "seq_unknown")
+
+
+async def test_recall_brings_question_and_answer_of_a_recorded_run(
+    api: Client, agent: Agent
+) -> None:
+    """Words of either half find both; a long half is cut; an erased half is empty."""
+    api.connect()
+    factories.make_thread(agent, user_id="ann")
+    run = json.loads(sample.require_path().read_text())[0]["traj"]
+    talk = [each for each in run if each["role"] in ("user", "assistant")]
+    spoken = [each for each in talk if each.get("content")][:4]
+    assert [each["role"] for each in spoken] == ["user", "assistant"] * 2
+    spoken[1] = {**spoken[1], "content": spoken[1]["content"] + " so" * 2_000}
+    for each in spoken:
+        said = {"from": each["role"], "to": "a", "type": "chat.x", "content": each}
+        assert (await api.post("/threads/t-1/slots", said)).status == 201
+    texts = [each["content"] for each in spoken]
+    seqs = list[int]()
+    for n, text in enumerate(texts):
+        query = {
+            "query": " ".join(text.split()[:12]),
+            "kinds": ["message"],
+            "limit": 50,
+        }
+        items = (await api.post("/threads/t-1/recall", query)).json["items"]
+        (hit,) = [each for each in items if each["slot"] == n]
+        halves = [hit["exchange"][half] for half in ("question", "answer")]
+        begin = n - n % 2
+        assert [each["slot"] for each in halves] == [begin, begin + 1]
+        seqs.append(hit["seq"])
+        whole = texts[begin : begin + 2]
+        assert [each["text"] for each in halves] == [each[:1_000] for each in whole]
+        assert [each["cut"] for each in halves] == [len(each) > 1_000 for each in whole]
+    ann, seq = forgetting.get_subject(agent, "ann"), seqs[2]
+    thread = factories.get_thread(agent)
+    forgetting.forget(ann, "record", until="tombstoned", thread=thread, seq=seq)
+    last = {"query": " ".join(texts[3].split()[:12]), "kinds": ["message"]}
+    items = (await api.post("/threads/t-1/recall", last)).json["items"]
+    (hit,) = [each for each in items if each["slot"] == 3]
+    gone = {"seq": seq, "slot": 2, "erased": True, "text": None, "cut": False}
+    assert hit["exchange"]["question"] == gone
+    assert hit["exchange"]["answer"]["text"] == texts[3][:1_000]
