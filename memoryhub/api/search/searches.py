@@ -200,7 +200,7 @@ class ExchangePartOut(Out):
 
 
 class HitExchangeOut(Out):
-    """What the user asked, and what the assistant answered last."""
+    """Question of the user, and last answer of the assistant."""
 
     question: ExchangePartOut = Field(description="The user's message.")
     answer: ExchangePartOut | None = Field(description="Null: there is none yet.")

@@ -294,19 +294,19 @@ def _iter_due(batch: Sequence[Thread]) -> Iterator[DueThread]:
         each.id: homes[each.subject_id].consolidated.get(str(each.id), _NEVER_ASKED)
         for each in batch
     }
-    asked_for = {
+    requests = {
         each.id: homes[each.subject_id].requested.get(str(each.id), ())
         for each in batch
     }
     retries = {
-        each.id: list_retries(each.project, held[each.id], asked_for[each.id])
+        each.id: list_retries(each.project, held[each.id], requests[each.id])
         for each in batch
     }
     wanted = Q()
     for each in batch:
         again = Q(index__in=[one.begin for one in retries[each.id]])
         new = filter_unasked(held[each.id])
-        own = (new & filter_wanted(each.project, asked_for[each.id])) | again
+        own = (new & filter_wanted(each.project, requests[each.id])) | again
         wanted |= Q(thread=each.id) & own
     rows = Slot.objects.filter(wanted, SHOWN, role="user").values_list("thread")
     counted = rows.annotate(Max("index"), Count("index"), Max("at"))
@@ -316,7 +316,7 @@ def _iter_due(batch: Sequence[Thread]) -> Iterator[DueThread]:
             continue
         last, number, newest = found[thread.id]
         done, closed = held[thread.id], thread.status != Thread.Status.OPEN
-        due = bool(retries[thread.id]) or last in asked_for[thread.id]
+        due = bool(retries[thread.id]) or last in requests[thread.id]
         if due or number > 1 or closed or last < done.to:
             yield DueThread(thread.id, thread.project_id, None, newest)
         else:

@@ -61,11 +61,11 @@ def list_exchanges(
     for hit in hits:
         begin, answer = spans.get((hit.thread, hit.slot or 0), (None, None))
         question = None if begin is None else parts.get((hit.thread, begin))
-        said = None if answer is None else parts.get((hit.thread, answer))
+        reply = None if answer is None else parts.get((hit.thread, answer))
         if hit.slot is None or question is None:
             exchanges.append(None)
         else:
-            exchanges.append(HitExchange(question, said))
+            exchanges.append(HitExchange(question, reply))
     return exchanges
 
 

@@ -68,7 +68,7 @@ class Model:
 
 
 @pytest.fixture(autouse=True)
-def make_automatic(agent: Agent, stranger: Agent) -> None:
+def set_projects_automatic(agent: Agent, stranger: Agent) -> None:
     Project.objects.update(consolidate=Project.Consolidate.AUTO)
 
 
