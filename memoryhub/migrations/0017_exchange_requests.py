@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("memoryhub", "0015_reflector_instructions")]
+    dependencies: ClassVar = [("memoryhub", "0016_cold_objects")]
 
     operations: ClassVar = [
         # Nullable, so that SQLite adds the column and makes no new table.
