@@ -115,8 +115,6 @@ def show_panel(
         raise Http404
     if panel == "missing":
         visit, context = _build_missing(request, project, thread, n)
-        if context["shown"] is None:
-            raise NotFoundError
     else:
         visit = visits.find(request, project, thread)
         if not 1 <= n <= visit.row.turn_count:

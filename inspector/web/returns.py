@@ -20,6 +20,7 @@ PAGES = {
     "erasure-keep-out": "erasure",
     "erasure-needles": "erasure",
     "paging-flush": "paging",
+    "paging-prefetch-clear": "paging-prefetch",
     "reopen": "thread",
     "event-undo": "event",
     "episode-retry": "episodes",

@@ -39,7 +39,7 @@ POSTED = {
     *("sso", "passkey-challenge", "passkey-proposal", "subject-readmit"),
     *("subject-reveal", "subject-unrestrict", "erasure-confirm", "erasure-cancel"),
     *("erasure-needles", "erasure-keep-out", "event-undo", "episode-retry"),
-    "episodes-consolidate",
+    *("episodes-consolidate", "paging-prefetch-clear"),
 }
 #: Routes that redirect; the only project of an operator opens directly.
 REDIRECTED = {"home", "tail", "working-set", "turn-go"}
