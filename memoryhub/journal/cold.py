@@ -78,6 +78,7 @@ def _iter_batches(thread: UUID) -> Iterator[list[StoredPayload]]:
     while chunk := [
         StoredPayload(seq, kind, bytes(sealed))
         for seq, kind, sealed in columns.filter(seq__gt=after)[:CHUNK]
+        if sealed is not None
     ]:
         after = chunk[-1].seq
         for each in chunk:
@@ -179,6 +180,7 @@ def _list_references(row: ColdObject) -> list[tuple[StoredPayload, ColdReference
     stored = [
         StoredPayload(seq, kind, bytes(sealed))
         for seq, kind, sealed in rows.values_list("seq", "type", "payload")
+        if sealed is not None
     ]
     found = [(each, cold_payloads.parse_reference(each.sealed)) for each in stored]
     return [(each, place) for each, place in found if place.object_id == row.id]

@@ -35,20 +35,20 @@ def move(now: datetime) -> int:
     cold.tidy(now)
     if settings.COLD_DAYS is None:
         return 0
+    silent = now - timedelta(days=settings.COLD_DAYS)
     until, count = time.monotonic() + ROUND_SECONDS, 0
-    for thread in _select_movable(now)[:AT_ONCE]:
+    for thread in _select_movable(silent)[:AT_ONCE]:
         if time.monotonic() > until:
             break
         count += bool(cold.move_thread(thread))
     return count
 
 
-def _select_movable(now: datetime) -> QuerySet[Thread]:
-    """Select threads whose payloads are all in rows and that nobody has needed lately.
+def _select_movable(silent: datetime) -> QuerySet[Thread]:
+    """Select closed threads that nobody has written to or looked at since an instant.
 
     A value that will expire would have to be erased from its object: its thread waits.
     """
-    silent = now - timedelta(days=settings.COLD_DAYS)
     own = {"thread": OuterRef("pk")}
     objects = ColdObject.objects.filter(**own)
     here = {"state": ColdObject.State.RETURNED, "changed_at__lte": silent}

@@ -69,6 +69,7 @@ def digest_rows(slug: str) -> str:
     found = [
         hashlib.sha256(payload).digest() == bytes(digest)
         for payload, digest in rows.values_list("payload", "payload_digest")
+        if payload is not None and digest is not None
     ]
     objects = ColdObject.objects.filter(thread__project__slug=slug).count()
     return json.dumps([len(found), sum(found), objects])

@@ -41,10 +41,8 @@ def check_provenance(thread: Thread) -> int:
             found = [observers.get_observation(thread, n) for n in view.body.covers]
             there = {(each.home, each.seq) for each in found if each is not None}
             assert len(there) == len(view.body.covers)
-        shown = Event.objects.filter_places({*made} - there).exclude(
-            type="observer.instructed"
-        )
-        shown = shown.values_list("page")
+        rows = Event.objects.filter_places({*made} - there)
+        shown = rows.exclude(type="observer.instructed").values_list("page")
         assert {*made} >= there
         assert all((page or "").startswith(("obs-", "ref-")) for (page,) in shown)
         assert not shown or view.body.method == "model"
