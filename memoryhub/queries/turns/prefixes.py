@@ -44,6 +44,7 @@ PrefixCause = Literal[
     "recall",
     "rules",
     "blocks",
+    "log",
     "tools",
     "same",
     "first",
@@ -62,6 +63,7 @@ _SIDES: dict[str, PrefixCause] = {
     "rules": "rules",
     "blocks": "blocks",
     "added": "blocks",
+    "log": "log",
     "tools": "tools",
 }
 

@@ -9,6 +9,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
 from memoryhub.queries.threads.slots import get_slots
+from memoryhub.queries.turns import prefixes
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import observers as acts
 from tests.cast.erasings import erase
@@ -47,6 +48,15 @@ def check_provenance(thread: Thread) -> int:
         assert all((page or "").startswith(("obs-", "ref-")) for (page,) in shown)
         assert not shown or view.body.method == "model"
     return len(views)
+
+
+def test_new_observations_end_the_prefix(agent: Agent) -> None:
+    make_thread(agent, "t-1", **SETTINGS)
+    talk(agent, 0, 120)
+    thread = get_thread(agent)
+    lenses = [prefixes.get_lens(thread, n + 1) for n in range(thread.turn_count)]
+    found = {lens.cause for lens in lenses if lens.section == "log"}
+    assert found == {"log"}
 
 
 def test_provenance_of_observations_is_complete(agent: Agent) -> None:
