@@ -285,10 +285,12 @@ def _word_chip(
 def _explain_row(used: UsedText) -> tuple[str, str]:
     why = used.inclusion.why if used.inclusion else ""
     if used.source:
-        if used.source in recalls.PREFETCHED:
-            return RECALL_SOURCES[used.source], ""
         # A neighbour of a matching text may be recalled without sharing a word.
         words = ", ".join(used.shared[:WORDS]) or "its place next to a match"
+        if used.source in recalls.PREFETCHED:
+            words = ""
+        if used.source in recalls.EXCHANGED:
+            words = used.beside or "a text that was found"
         return RECALL_SOURCES[used.source], words
     if used.cut == 0:
         return "only named", "its text has left"

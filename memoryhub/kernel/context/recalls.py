@@ -19,11 +19,16 @@ from memoryhub.kernel.state.pages import FULL, Location
 #: Sources of a text. Search and elsewhere: found by the words of the newest message, in
 #: the thread or in another thread of its subject. Without those words: the newest
 #: summary, a claim in use, or the page usually read before the tools that were called
-#: last.
+#: last. Beside a message that is found, here or in another thread: the question or the
+#: answer of its exchange.
 SEARCH, ELSEWHERE = "search", "elsewhere"
+EXCHANGE, ELSEWHERE_EXCHANGE = "exchange", "elsewhere_exchange"
 SUMMARY, CLAIM, PREREQUISITE = "summary", "claim", "prerequisite"
 PREFETCHED = (SUMMARY, CLAIM, PREREQUISITE)
-SOURCES = (SEARCH, ELSEWHERE, *PREFETCHED)
+EXCHANGED = (EXCHANGE, ELSEWHERE_EXCHANGE)
+SOURCES = (SEARCH, ELSEWHERE, *PREFETCHED, *EXCHANGED)
+#: Sources of other threads' texts, which have no page in the thread.
+OTHER_THREADS = (ELSEWHERE, ELSEWHERE_EXCHANGE)
 #: Query of the recall's search call.
 QUERY = "what the next message is about"
 
@@ -38,6 +43,8 @@ class Related(NamedTuple):
     marks: tuple[OutdatedMark, ...] = ()
     #: Lower levels that may stand for the text, the most faithful first.
     lower: tuple[Location, ...] = ()
+    #: Text of the same exchange that was found, and without which the text stays away.
+    beside: Location | None = None
 
 
 #: Phrases, by language, that refer to an earlier conversation.
@@ -95,7 +102,7 @@ def render_entry(
     opened: OpenedPage, source: str, marked: str = "", *, level: int = FULL
 ) -> str:
     """Render a text below a line with its page, speaker, time and marks."""
-    name = "an earlier thread" if source == ELSEWHERE else opened.page_id
+    name = "an earlier thread" if source in OTHER_THREADS else opened.page_id
     name += f" ~{level}" if level else ""
     who = opened.role or opened.type
     sender = opened.sender if opened.sender != who else ""

@@ -313,7 +313,7 @@ class _Packer:
         own = wanted.thread
         refs = (Ref(at.seq, at.level, None, at.find_home(own)) for _, at in chosen)
         pages = (
-            None if each.source == recalls.ELSEWHERE else self.texts[at].page_id
+            None if each.source in recalls.OTHER_THREADS else self.texts[at].page_id
             for each, at in chosen
         )
         became = tuple(each.marks for each, _ in chosen)

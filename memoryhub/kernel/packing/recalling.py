@@ -34,17 +34,22 @@ def choose_texts(
 ) -> RecallChoice:
     """Choose the best related texts that fit in `room` tokens.
 
-    `unasked` are the tokens for texts that no word of the message has found.
+    `unasked` are the tokens for texts that no word of the message has found. A question
+    or an answer beside a found text is chosen only if the found text is.
     """
     chosen, unfit = list[tuple[Related, Location]](), dict[Location, Unfit]()
-    largest = min(room, unasked)
+    largest, there = min(room, unasked), set[Location]()
     for each in related:
         prefetched, least = each.source in recalls.PREFETCHED, 0
         left = min(room, unasked) if prefetched else room
+        if each.beside is not None and each.beside not in there:
+            # Without the found text, nobody knows why its exchange is shown.
+            left = 0
         for at in (each.place, *(at for at in each.lower if at in texts)):
             least = _count_entry(each, at, texts, count)
             if least <= left:
                 chosen.append((each, at))
+                there.add(each.place)
                 room -= least
                 unasked -= least if prefetched else 0
                 break

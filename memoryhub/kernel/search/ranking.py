@@ -58,6 +58,12 @@ class SearchScope:
     #: Spans of seqs that are not visible, by thread.
     gone: Mapping[UUID, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
+    def is_visible(self, thread: UUID, seq: int) -> bool:
+        """Return whether the search covers an event, unless a later one replaces it."""
+        gone = self.gone.get(thread, ())
+        inside = any(first <= seq <= last for first, last in gone)
+        return seq <= self.up_to.get(thread, -1) and not inside
+
 
 class MatchedTerm(NamedTuple):
     """A term of a query in one record."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -45,55 +45,64 @@ def list_exchanges(
 
     None too for a message before the first question of its thread. Three queries.
     """
-    found = Q()
-    for hit in hits:
-        if hit.slot is not None:
-            found |= Q(thread_id=hit.thread, index=hit.slot)
-    spans: dict[tuple[UUID, int], tuple[int, int | None]] = {}
-    wanted = Q()
-    for home, index, begin, answer in _list_spans(found) if found else ():
-        if begin is not None:
-            spans[home, index] = begin, answer
-            both = [each for each in (begin, answer) if each is not None]
-            wanted |= Q(thread_id=home, index__in=both)
+    found = [(hit.thread, hit.seq) for hit in hits if hit.slot is not None]
+    spans, wanted = map_exchange_seqs(found), Q()
+    for (home, _), (begin, answer) in spans.items():
+        both = [each for each in (begin, answer) if each is not None]
+        wanted |= Q(thread_id=home, seq__in=both)
     parts = _open_parts(subject, wanted) if spans else {}
     exchanges = list[HitExchange | None]()
     for hit in hits:
-        begin, answer = spans.get((hit.thread, hit.slot or 0), (None, None))
+        begin, answer = spans.get((hit.thread, hit.seq), (None, None))
         question = None if begin is None else parts.get((hit.thread, begin))
         reply = None if answer is None else parts.get((hit.thread, answer))
-        if hit.slot is None or question is None:
+        if question is None:
             exchanges.append(None)
         else:
             exchanges.append(HitExchange(question, reply))
     return exchanges
 
 
-def _list_spans(found: Q) -> list[tuple[UUID, int, int | None, int | None]]:
-    """List thread, index, question and last answer of messages. One query."""
+def map_exchange_seqs(
+    places: Iterable[tuple[UUID, int]],
+) -> dict[tuple[UUID, int], tuple[int, int | None]]:
+    """Map messages by thread and seq to the seqs of their question and last answer.
+
+    A message before the first question of its thread is left out; struck messages do
+    not count, erased messages do. One query, or none without places.
+    """
+    seqs = dict[UUID, list[int]]()
+    for home, seq in places:
+        seqs.setdefault(home, []).append(seq)
+    if not seqs:
+        return {}
+    found = Q()
+    for home, wanted in seqs.items():
+        found |= Q(thread_id=home, seq__in=wanted)
     there = Slot.objects.filter(thread=OuterRef("thread"), struck_seq=None)
     users = there.filter(role="user")
     begins = users.filter(index__lte=OuterRef("index")).order_by("-index")
     until = users.filter(index__gt=OuterRef("index")).order_by("index")
-    spoken = there.filter(role="assistant", index__gt=OuterRef("begin"))
-    before = spoken.filter(index__lt=OuterRef("until"))
+    spoken = there.filter(role="assistant", seq__gt=OuterRef("begin"))
+    before = spoken.filter(seq__lt=OuterRef("until"))
     rows = Slot.objects.filter(found).annotate(
-        begin=Subquery(begins.values("index")[:1]),
-        until=Subquery(until.values("index")[:1]),
+        begin=Subquery(begins.values("seq")[:1]),
+        until=Subquery(until.values("seq")[:1]),
     )
     rows = rows.annotate(
-        bounded=Subquery(before.order_by("-index").values("index")[:1]),
-        newest=Subquery(spoken.order_by("-index").values("index")[:1]),
+        bounded=Subquery(before.order_by("-seq").values("seq")[:1]),
+        newest=Subquery(spoken.order_by("-seq").values("seq")[:1]),
     )
-    names = ("thread_id", "index", "begin", "until", "bounded", "newest")
-    return [
-        (home, index, begin, newest if until is None else bounded)
-        for home, index, begin, until, bounded, newest in rows.values_list(*names)
-    ]
+    names = ("thread_id", "seq", "begin", "until", "bounded", "newest")
+    return {
+        (home, seq): (begin, newest if until is None else bounded)
+        for home, seq, begin, until, bounded, newest in rows.values_list(*names)
+        if begin is not None
+    }
 
 
 def _open_parts(subject: Subject, wanted: Q) -> dict[tuple[UUID, int], ExchangePart]:
-    """Open questions and answers, by thread and index. Two queries."""
+    """Open questions and answers, by thread and seq. Two queries."""
     rows = [*Slot.objects.filter(wanted, struck_seq=None).select_related("thread")]
     events = get_rows_at([(row.thread_id, row.seq) for row in rows], content=True)
     parts = dict[tuple[UUID, int], ExchangePart]()
@@ -105,7 +114,7 @@ def _open_parts(subject: Subject, wanted: Q) -> dict[tuple[UUID, int], ExchangeP
         line = slots.build_line(row.thread, row, stored, content=True)
         words = "" if line.erased else render_content_words(line.content)
         if line.erased or words:
-            parts[row.thread_id, row.index] = ExchangePart(
+            parts[row.thread_id, row.seq] = ExchangePart(
                 seq=row.seq,
                 slot=row.index,
                 erased=line.erased,

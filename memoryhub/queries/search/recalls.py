@@ -5,6 +5,7 @@ See decision 59.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
@@ -14,12 +15,19 @@ from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.context import recalls
 from memoryhub.kernel.context.contexts import Texts
 from memoryhub.kernel.context.opened import OpenedPage
-from memoryhub.kernel.context.recalls import ELSEWHERE, SEARCH, Related
+from memoryhub.kernel.context.recalls import (
+    ELSEWHERE,
+    ELSEWHERE_EXCHANGE,
+    EXCHANGE,
+    SEARCH,
+    Related,
+)
 from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.messages.words import render_words
 from memoryhub.kernel.packing import prefetching, selection
 from memoryhub.kernel.packing.packing import PackingInput
 from memoryhub.kernel.packing.prefetching import Prefetchable
+from memoryhub.kernel.search.ranking import SearchScope
 from memoryhub.kernel.state import pages
 from memoryhub.kernel.state.pages import FULL, Location, PageEntry
 from memoryhub.kernel.state.state import ThreadState
@@ -27,7 +35,7 @@ from memoryhub.kernel.turns import searches
 from memoryhub.models.pages import Page
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
-from memoryhub.queries.search import searching
+from memoryhub.queries.search import hit_exchanges, searching
 
 #: Number of texts opened at once for a turn, enough for a manifest; maximum number of
 #: texts per turn; minimum tokens of a text with its heading line.
@@ -149,6 +157,8 @@ def _list_related(
 ) -> list[Related]:
     """List texts outside the request related to the newest message, best first.
 
+    Each found message comes with question and answer of its exchange.
+
     Texts that the request shows whole are left out, and texts of the running exchange.
     """
     since = searches.get_exchange_seq(state)
@@ -157,13 +167,34 @@ def _list_related(
     subject = state.paging.settings.recall == "subject"
     # An anonymous subject's other threads may belong to anybody.
     everywhere = subject and not thread.subject.anonymous
-    for at in searching.iter_places(
+    places, scope = searching.find_places(
         thread, question, seq=state.seq, everywhere=everywhere
-    ):
+    )
+    for at in places:
         place = Location(at.thread, at.seq, FULL)
         running = at.thread == thread.id and at.seq >= since
         if not running and place not in shown:
             found.append(Related(place, SEARCH if at.own else ELSEWHERE))
         if len(found) >= most:
             break
-    return found
+    return _add_halves(found, shown, scope)
+
+
+def _add_halves(
+    found: list[Related], shown: Collection[Location], scope: SearchScope
+) -> list[Related]:
+    """Put question and answer of each found message behind what was found. One query.
+
+    So they take only the room that found texts leave. An exchange that a fork has split
+    keeps only what was found.
+    """
+    spans = hit_exchanges.map_exchange_seqs(each.place[:2] for each in found)
+    order = {each.place: each for each in found}
+    for each in found:
+        source = EXCHANGE if each.source == SEARCH else ELSEWHERE_EXCHANGE
+        home = each.place.thread
+        for seq in spans.get(each.place[:2], ()):
+            place = Location(home, seq or 0, FULL)
+            if seq and place not in shown and scope.is_visible(home, seq):
+                order.setdefault(place, Related(place, source, beside=each.place))
+    return [*order.values()]

@@ -126,6 +126,13 @@ class TextPlace(NamedTuple):
     own: bool
 
 
+class RelatedPlaces(NamedTuple):
+    """Places of the texts most related to a text, best first, and what was searched."""
+
+    places: Iterator[TextPlace]
+    scope: SearchScope
+
+
 def search_thread(
     thread: Thread,
     request: SearchRequest,
@@ -154,10 +161,10 @@ def _build_filter_at(thread: Thread, seq: int) -> FactFilter:
     return FactFilter(valid_at=at, known_at=at)
 
 
-def iter_places(
+def find_places(
     thread: Thread, text: str, *, seq: int, everywhere: bool
-) -> Iterator[TextPlace]:
-    """Yield places of the texts most related to a text, best first, as of an event.
+) -> RelatedPlaces:
+    """Find places of the texts most related to a text, best first, as of an event.
 
     Messages and pages, up to 5,000, in the thread and its ancestors, or with
     `everywhere` in its subject's threads. No text is opened: the caller checks that a
@@ -176,10 +183,10 @@ def iter_places(
     scope = replace(scope, gone=resolve_places(_list_gone(index, scope)).spans)
     words = ranking.select_rarest(index, parsing.list_words(text), parsing.MOST_TERMS)
     query = SearchQuery(words=words, filters=Filters(kinds=FETCHED))
-    for at in ranking.rank(index, query, scope, "best").places:
-        record = index.records[at]
-        home = index.threads[int(record["thread"])]
-        yield TextPlace(home, int(record["seq"]), home in up_to)
+    found = index.records[ranking.rank(index, query, scope, "best").places]
+    homes = ((index.threads[int(each["thread"])], int(each["seq"])) for each in found)
+    places = (TextPlace(home, at, home in up_to) for home, at in homes)
+    return RelatedPlaces(places, scope)
 
 
 def _list_history(

@@ -25,7 +25,7 @@ from memoryhub.journal.rows.statements import LEVELS_READ, PAGES_READ
 from memoryhub.journal.texts import NewestRequest
 from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.context.contexts import ContextRecord, Texts
-from memoryhub.kernel.context.recalls import ELSEWHERE
+from memoryhub.kernel.context.recalls import OTHER_THREADS
 from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.packing import (
     context_records,
@@ -252,7 +252,7 @@ def _offer_related(
     thread: Thread, state: ThreadState, wanted: PackingInput, opened: Texts
 ) -> PackingInput:
     """Offer the pages most related to the newest message. Two queries."""
-    own = (each for each in wanted.related if each.source != ELSEWHERE)
+    own = (each for each in wanted.related if each.source not in OTHER_THREADS)
     pages = [opened[each.place].page_id for each in own][:OFFERED]
     offered = {row.page_id for row in wanted.available}
     paging = state.paging

@@ -20,6 +20,7 @@ from memoryhub.kernel.context import block_lines, costs
 from memoryhub.kernel.context.contexts import Ref, TurnRecall
 from memoryhub.kernel.context.lines import render_shown_text
 from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.recalls import EXCHANGED
 from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.messages.words import render_words
 from memoryhub.kernel.packing import packers
@@ -162,6 +163,8 @@ class UsedText:
     source: str = ""
     shared: tuple[str, ...] = ()
     used: bool = False
+    #: For a question or an answer beside a found text: the found text's page.
+    beside: str = ""
 
     @property
     def whole(self) -> bool:
@@ -421,12 +424,13 @@ def _add_recall(
     question = opening.text and render_words(opening.text.message) if opening else ""
     words = excerpts.list_question_words(question or "")
     wanted = {*_list_wanted(recorded, recall)}
-    brought = zip(recall.pages, recall.sources, strict=True)
+    refs = recorded.record.get_refs("recall")
+    brought = zip(recall.pages, recall.sources, refs, strict=True)
     for each in used:
         if each.section != "recall":
             yield each
             continue
-        page_id, source = next(brought)
+        page_id, source, ref = next(brought)
         text = render_shown_text(each.text, level=each.level) if each.text else ""
         yield replace(
             each,
@@ -434,7 +438,30 @@ def _add_recall(
             source=source,
             shared=tuple(excerpts.list_shared_words(words, text)),
             used=page_id in wanted,
+            beside=_find_hit(ref, each.text, recall, refs)
+            if source in EXCHANGED
+            else "",
         )
+
+
+def _find_hit(
+    ref: Ref, text: OpenedPage | None, recall: TurnRecall, refs: Sequence[Ref]
+) -> str:
+    """Return the page of the text that was found in a half's exchange, or nothing.
+
+    No other exchange lies between a question and the next hit of its thread, nor
+    between an answer and the last hit before.
+    """
+    found = sorted(
+        (abs(hit.seq), page_id)
+        for hit, page_id, source in zip(refs, recall.pages, recall.sources, strict=True)
+        if hit.thread == ref.thread and source not in EXCHANGED and page_id
+    )
+    if text is None:
+        return ""
+    if text.role == "user":
+        return next((page_id for seq, page_id in found if seq > ref.seq), "")
+    return next((page_id for seq, page_id in reversed(found) if seq < ref.seq), "")
 
 
 def _list_wanted(recorded: RecordedTurn, recall: TurnRecall) -> Iterable[str | None]:

@@ -34,7 +34,7 @@ from tests.inspector.denied import (
 )
 from tests.inspector.paged import ask, build_message, do, make_paged, text_of
 from tests.oracles.page_acts import act
-from tests.services.turns.test_recall import ASKED, talk
+from tests.services.turns.test_recall import ANSWER, ASKED, talk
 from tests.services.turns.test_turns import begin
 
 pytestmark = pytest.mark.django_db
@@ -113,6 +113,16 @@ def test_recalled_page_shows_its_reason_and_use(viewer: Client, agent: Agent) ->
     assert 'class="chip in">used</span>' in text_of(
         viewer, "/p/acme/threads/t-1/turns/1"
     )
+
+
+def test_recalled_answer_names_the_message_of_its_exchange(
+    viewer: Client, agent: Agent
+) -> None:
+    talk(agent, reply=ANSWER)
+    begin(agent, ASKED)
+    page = text_of(viewer, "/p/acme/threads/t-1/turns/1")
+    (row,) = re.findall(r'<tr class="assistant brought".*?</tr>', page, re.DOTALL)
+    assert "<b>belongs to the exchange of:</b> slot-1" in row
 
 
 def test_turn_page_links_to_the_bytes_of_the_request(

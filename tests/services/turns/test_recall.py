@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from memoryhub.kernel.commands import StrikeSlots
 from memoryhub.kernel.paging.page_commands import (
     ClearPrefetch,
     DeletePage,
@@ -39,12 +40,21 @@ ASKED = "Where did I say that my kayak is?"
 FILLER = "Nothing of any use was said about the weather of the day. " * 6
 
 
-def talk(agent: Agent, name: str = "t-1", *, fact: str = FACT, **limits: Any) -> None:
-    """Make a thread from which later messages have evicted a fact."""
+def talk(
+    agent: Agent,
+    name: str = "t-1",
+    *,
+    fact: str = FACT,
+    reply: str = "",
+    **limits: Any,
+) -> None:
+    """Make a thread from which later messages have evicted a fact and its answer."""
     user_id = limits.pop("user_id", None)
     sizes = {"budget_tokens": 4_000, "reserved_tokens": 800} | limits
     make_thread(agent, name, user_id=user_id, **sizes)
     append(agent, name, "Good morning.", fact)
+    if reply:
+        append_answer(agent, name, reply)
     append(agent, name, *(f"{n} {FILLER}" for n in range(40)))
 
 
@@ -236,6 +246,86 @@ def test_recall_searches_other_threads_of_the_same_subject(
     append(agent, "anyone", FACT)
     make_thread(agent, "nobody", recall="subject")
     assert get_brought_text(begin(agent, ASKED, thread="nobody").request) == ""
+
+
+ANSWER = "Noted: it has a paddle. " + 25 * "It is long. "
+LARGE = "Noted: it has a paddle. " + 900 * "It is long. "
+
+
+def append_answer(agent: Agent, name: str, text: str) -> None:
+    said = make_slot({"role": "assistant", "content": text}, type="chat.assistant")
+    run(slots.append(agent=agent, thread=name, slots=[said]))
+
+
+def list_sources(agent: Agent, turn: int) -> list[tuple[str, str, str]]:
+    """List page, source and found text of what a turn brought along."""
+    found = (each for each in _used(agent, turn) if each.source)
+    return [(each.page_id, each.source, each.beside) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("question", "sources"),
+    [
+        ("Of the kayak?", [("search", ""), ("exchange", "slot-1")]),
+        ("Of the paddle?", [("exchange", "slot-2"), ("search", "")]),
+        ("The kayak, the paddle?", [("search", ""), ("search", "")]),
+    ],
+)
+def test_recall_brings_question_and_answer_of_a_message(
+    agent: Agent, question: str, sources: list[tuple[str, str]]
+) -> None:
+    talk(agent, reply=ANSWER)
+    begun = begin(agent, question)
+    first, second = sources
+    both = [("slot-1", *first), ("slot-2", *second)]
+    assert list_sources(agent, begun.turn) == both
+    text = get_brought_text(begun.request)
+    assert text.index(FACT) < text.index(ANSWER)
+    assert text.count(FACT) == text.count(ANSWER) == 1
+    assert reassemble_request(agent, begun.turn) == begun.request
+    assert verify(get_thread(agent)) is None
+
+
+@pytest.mark.parametrize("gone", ["struck", "erased", "too large"])
+def test_recall_brings_a_question_without_its_answer(agent: Agent, gone: str) -> None:
+    """Leave out an answer that was struck or erased, or has no room."""
+    talk(agent, reply=LARGE if gone == "too large" else ANSWER)
+    if gone == "struck":
+        act(agent, StrikeSlots(indexes=(2,)))
+    if gone == "erased":
+        erase(get_thread(agent), (4, 4))
+    begun = begin(agent, "Of the kayak?")
+    assert list_sources(agent, begun.turn) == [("slot-1", "search", "")]
+
+
+def test_recall_brings_no_question_without_the_found_answer(agent: Agent) -> None:
+    talk(agent, reply=LARGE)
+    assert get_brought_text(begin(agent, "Of the paddle?").request) == ""
+
+
+def test_recall_brings_exchanges_of_other_threads(agent: Agent) -> None:
+    make_thread(agent, "before", user_id="ann")
+    append(agent, "before", FACT)
+    append_answer(agent, "before", ANSWER)
+    make_thread(agent, "t-1", user_id="ann", recall="subject")
+    begun = begin(agent, "Of the kayak?")
+    text = get_brought_text(begun.request)
+    assert text.count("an earlier thread · ") == 2
+    assert reassemble_request(agent, begun.turn) == begun.request
+    counts = {"recall.brought.elsewhere": 1, "recall.brought.elsewhere_exchange": 1}
+    assert count_recalls(agent) == counts
+
+
+def test_fork_recalls_no_answer_behind_its_beginning(agent: Agent) -> None:
+    make_thread(agent)
+    append(agent, "t-1", FACT)
+    head = get_thread(agent).head_seq
+    append_answer(agent, "t-1", ANSWER)
+    fork(agent, "t-1", "child", seq=head, budget_tokens=4_000, reserved_tokens=800)
+    append(agent, "child", *(f"{n} {FILLER}" for n in range(40)))
+    text = get_brought_text(begin(agent, "Of the kayak?", thread="child").request)
+    assert FACT in text
+    assert ANSWER not in text
 
 
 def test_fork_recalls_inherited_messages(agent: Agent) -> None:
