@@ -82,10 +82,12 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     visitor.note_threads(each.thread for each in found.items)
     if home is not None and any(each.facts for each in outcomes):
         visitor.note_threads([home])
+    requests = pending.get_knowledge(row).requested.items()
     context = {
         "subject": row,
         "listed": _build_shown(found.items, outcomes),
         "pending": pending.count(row),
+        "requested": sum(len(of) for _, of in requests),
         "home": home,
         "states": _STATES,
         "model": settings.MODEL is not None,

@@ -150,6 +150,7 @@ def test_episodes_page_requests_consolidation_from_editors(
     assert browser("editor").post(path).status_code == 302
     thread = str(factories.get_thread(agent, "a").id)
     assert dict(pending.get_knowledge(ann).requested.items()) == {thread: (0,)}
+    assert "1 requested; reload" in edited(browser, ann)
 
 
 def edited(browser: Browser, subject: Subject) -> str:
