@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
@@ -21,6 +21,14 @@ from memoryhub.queries.threads import cold_threads, retention
 from memoryhub.queries.threads.verdicts import VERDICTS
 from memoryhub.queries.verify import memory_checks
 from memoryhub.vault.registry import lru
+
+#: Labels of figures that are times or lengths of time.
+_LABELS: Final[Mapping[str, str]] = {
+    "at": "newest line",
+    "behind_seconds": "behind by",
+    "age_seconds": "silent for",
+    "lag_seconds": "longest wait",
+}
 
 
 @require_safe
@@ -61,5 +69,12 @@ def _split_figures(
     """
     if check.key == "live":
         check = replace(check, figures={**check.figures, **hub.count_activity()})
-    times = {n: v for n, v in check.figures.items() if isinstance(v, datetime)}
-    return times, {n: v for n, v in check.figures.items() if n not in times}
+    times, others = {}, {}
+    for name, value in check.figures.items():
+        if isinstance(value, datetime):
+            times[_LABELS.get(name, name)] = value
+        elif name in _LABELS:
+            others[_LABELS[name]] = value if value is None else f"{value:g} s"
+        else:
+            others[name] = value
+    return times, others

@@ -145,6 +145,8 @@ def span(time: timedelta) -> str:
 def brief(time: timedelta) -> str:
     """Render a length of time that may be less than a second."""
     seconds = time.total_seconds()
+    if seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.2f} s" if seconds < 10 else span(time)
 
 
