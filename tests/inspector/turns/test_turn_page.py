@@ -379,7 +379,7 @@ def test_turn_page_marks_cited_pages_and_warns_of_unknown_ids(
     act(agent, AppendSlots(slots=(answer,)))
     page = text_of(viewer, "/p/acme/threads/t-1/turns/1")
     assert page.count('class="chip in">cited</span>') == 1
-    (warning,) = re.findall(r'<div class="notice bad".*?</div>', page, re.DOTALL)
+    (warning,) = re.findall(r'<div class="notice bad .*?</div>', page, re.DOTALL)
     assert "q-7" in warning
     assert "fares" not in warning
     figures = text_of(viewer, "/p/acme/threads/t-1/paging")
