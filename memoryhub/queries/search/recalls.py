@@ -183,18 +183,23 @@ def _list_related(
 def _add_halves(
     found: list[Related], shown: Collection[Location], scope: SearchScope
 ) -> list[Related]:
-    """Put question and answer of each found message behind what was found. One query.
+    """Put question and answer of the best message behind it, of others at the end.
 
-    So they take only the room that found texts leave. An exchange that a fork has split
-    keeps only what was found.
+    So halves of others take only the room that found texts leave: see decision 59. An
+    exchange that a fork has split keeps only what was found. One query.
     """
     spans = hit_exchanges.map_exchange_seqs(each.place[:2] for each in found)
-    order = {each.place: each for each in found}
+    halves = list[Related]()
     for each in found:
         source = EXCHANGE if each.source == SEARCH else ELSEWHERE_EXCHANGE
-        home = each.place.thread
         for seq in spans.get(each.place[:2], ()):
-            place = Location(home, seq or 0, FULL)
-            if seq and place not in shown and scope.is_visible(home, seq):
-                order.setdefault(place, Related(place, source, beside=each.place))
+            place = Location(each.place.thread, seq or 0, FULL)
+            if seq and place not in shown and scope.is_visible(place.thread, seq):
+                halves.append(Related(place, source, beside=each.place))
+    best = [half for half in halves if half.beside == found[0].place]
+    order = {each.place: each for each in (*found[:1], *best)}
+    # A half that was found itself stays where it is, as a found text.
+    order.update((each.place, each) for each in found)
+    for each in halves:
+        order.setdefault(each.place, each)
     return [*order.values()]
