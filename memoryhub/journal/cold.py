@@ -97,7 +97,9 @@ def _move_batch(thread: Thread, batch: Sequence[StoredPayload]) -> int:
     """Store an object, then put references into the rows; return how many.
 
     The row of the object comes first: whatever is stored has a row that names it.
+    Before the very first row the storage is marked, so rows imply a mark.
     """
+    cold_payloads.require_storage(new=not ColdObject.objects.exists())
     content = b"".join(each.sealed for each in batch)
     row = ColdObject(
         thread_id=thread.id,
@@ -234,6 +236,9 @@ def erase_objects(*, whole: QuerySet[Thread], affected: QuerySet[Thread]) -> Non
 def _remove_objects(rows: Iterable[ColdObject]) -> int:
     count = 0
     for row in rows:
+        if row.state == State.WRITING and not run(partial(_doom_writing, row)):
+            # Whoever wrote the object was slow, and has put the references.
+            continue
         if row.state == State.DOOMED:
             # A lost object gives back nothing, and is gone already.
             with suppress(SealBrokenError):
@@ -241,6 +246,15 @@ def _remove_objects(rows: Iterable[ColdObject]) -> int:
         _drop_object(row.id)
         count += 1
     return count
+
+
+def _doom_writing(row: ColdObject) -> int:
+    """Keep a slow writer from putting references to the object; return 0 if too late.
+
+    The storage deletes outside of transactions, so the row's state decides.
+    """
+    rows = ColdObject.objects.filter(id=row.id, state=State.WRITING)
+    return rows.update(state=State.DOOMED, changed_at=clock.now())
 
 
 def _drop_object(object_id: UUID) -> None:

@@ -78,7 +78,7 @@ def count_references(subject: Subject) -> int:
 
 
 def list_files() -> list[Path]:
-    return sorted(FOLDER.glob("*")) if FOLDER.exists() else []
+    return sorted(FOLDER.glob("*.sealed"))
 
 
 def export_events(subject: Subject) -> bytes:
@@ -181,6 +181,49 @@ def test_storage_that_is_away_refuses_and_changes_nothing(
         assert row.waiting_on == "store"
     assert erasures.run_erasure(row.id).state == Erasure.State.COMPLETE
     assert list_files() == []
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_missing_storage_loses_nothing(
+    agent: Agent, ann: Subject, tmp_path: Path, *, empty: bool
+) -> None:
+    """An empty folder is a disk that is not mounted, no storage without objects."""
+    assert move() == 1
+    cold_payloads.objects.drop(lambda *_: True)
+    shutil.move(FOLDER, tmp_path / "kept")
+    if empty:
+        FOLDER.mkdir()
+    home = get_thread(agent, "ann-1")
+    with pytest.raises(ColdStorageError):
+        list_contents(home)
+    (place,) = (
+        each for each in surfaces.iter_surfaces() if each.kind == SurfaceKind.COLD
+    )
+    with pytest.raises(OSError, match="FileNotFoundError"):
+        place.read()
+    seq = home.slots.get(index=0).seq
+    made = plan(ann, Erasure.Scope.RECORD, thread=home, seq=seq)
+    row = erasures.run_erasure(confirm(made).id)
+    assert row.waiting_on == "store"
+    with pytest.raises(ColdStorageError):
+        journal_cold.move_thread(get_thread(agent, "twin-1"))
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.move(tmp_path / "kept", FOLDER)
+    assert erasures.run_erasure(row.id).state == Erasure.State.COMPLETE
+    assert list_files() == []
+    assert count_references(ann) == 0
+    verify_all(ann)
+
+
+def test_slow_mover_keeps_its_object_from_tidying(agent: Agent, ann: Subject) -> None:
+    thread = get_thread(agent, "ann-1")
+    assert move() == 1
+    late = ColdObject.objects.get()
+    late.state = State.WRITING  # As another process read the row before the move ended.
+    assert journal_cold._remove_objects([late]) == 0
+    assert len(list_files()) == 1
+    cold_payloads.objects.drop(lambda *_: True)
+    assert list_contents(thread)
 
 
 def test_export_and_scan_reach_cold_threads(agent: Agent, ann: Subject) -> None:

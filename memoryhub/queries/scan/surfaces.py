@@ -87,15 +87,28 @@ def _iter_files() -> Iterator[Surface]:
 
 
 def _iter_cold_objects() -> Iterator[Surface]:
-    """Yield every object in cold storage, known to the tables or not."""
+    """Yield every object in cold storage, known to the tables or not.
+
+    A storage that does not answer is one surface that can't be read.
+    """
     sizes = {
         f"{each.hex}.sealed": size
         for each, size in ColdObject.objects.values_list("id", "bytes")
     }
-    for name in cold_payloads.list_names():
+    try:
+        names = cold_payloads.list_names(new=not sizes)
+    except OSError as failure:
+        read = partial(_raise_failure, failure)
+        yield Surface(kind=SurfaceKind.COLD, place="storage", read=read)
+        return
+    for name in names:
         read = partial(cold_payloads.iter_chunks, name)
         size = sizes.get(name, 0)
         yield Surface(kind=SurfaceKind.COLD, place=name, read=read, size=size)
+
+
+def _raise_failure(failure: OSError) -> Iterator[bytes]:
+    raise failure
 
 
 def _build_file(

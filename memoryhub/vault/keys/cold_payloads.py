@@ -26,6 +26,9 @@ from memoryhub.vault.registry.lru import Lru
 log = structlog.get_logger()
 
 STORAGE: Final = "cold"
+#: File that marks the storage as ours. Without it an empty folder, as of a disk that is
+#: not mounted, would be a storage that lost every object.
+MARK: Final = "memoryhub.mark"
 #: Most bytes of an object; a thread with more has several objects.
 MAX_OBJECT_BYTES: Final = 16 << 20
 _FORMAT: Final = b"\x03"
@@ -109,11 +112,26 @@ def fetch_object(object_id: UUID) -> bytes:
             with storages[STORAGE].open(_build_name(object_id)) as file:
                 content = file.read()
         except FileNotFoundError:
+            require_storage()
             raise SealBrokenError from None
         except Exception as failure:  # noqa: BLE001  # each storage has its own errors
             raise _note_failure(failure) from None
         objects.put(object_id, content, weight=len(content))
     return content
+
+
+def require_storage(*, new: bool = False) -> None:
+    """Raise ColdStorageError unless the storage has our mark; mark a `new` storage."""
+    storage: Any = storages[STORAGE]
+    try:
+        marked = storage.exists(MARK)
+        if new and not marked:
+            storage.save(MARK, File(BytesIO(b"")))
+            _flush_file(storage, MARK)
+    except Exception as failure:  # noqa: BLE001  # each storage has its own errors
+        raise _note_failure(failure) from None
+    if not (marked or new):
+        raise _note_failure(FileNotFoundError())
 
 
 def store_object(object_id: UUID, content: bytes) -> None:
@@ -137,22 +155,28 @@ def store_object(object_id: UUID, content: bytes) -> None:
 def delete_object(object_id: UUID) -> None:
     """Delete an object, if it exists. Raises ColdStorageError."""
     objects.pop(object_id)
+    require_storage()
     try:
         storages[STORAGE].delete(_build_name(object_id))
     except Exception as failure:  # noqa: BLE001  # each storage has its own errors
         raise _note_failure(failure) from None
 
 
-def list_names() -> list[str]:
+def list_names(*, new: bool = False) -> list[str]:
     """List the names of all objects in the storage, known to the tables or not.
 
-    Raises OSError when the storage does not answer.
+    Raises OSError when the storage does not answer, or has no mark and is not `new`.
     """
     try:
-        return sorted(storages[STORAGE].listdir("")[1])
-    except FileNotFoundError:
+        names = sorted(storages[STORAGE].listdir("")[1])
+        if MARK not in names and not new:
+            raise FileNotFoundError
+        return [each for each in names if each != MARK]
+    except FileNotFoundError as failure:
         # No thread was ever moved.
-        return []
+        if new:
+            return []
+        raise OSError(type(failure).__name__) from None
     except Exception as failure:  # noqa: BLE001  # each storage has its own errors
         raise OSError(type(failure).__name__) from None
 
