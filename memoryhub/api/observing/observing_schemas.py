@@ -216,18 +216,18 @@ class ObservationIn(In):
         ]
 
 
-_InstructionText = Annotated[
-    str,
-    build_size_check(MOST_INSTRUCTION_BYTES),
-    WithJsonSchema({"type": "string", "description": "At most 8 KiB of UTF-8."}),
-]
+_InstructionText = Annotated[str, build_size_check(MOST_INSTRUCTION_BYTES)]
 
 
 class InstructionsIn(In):
     model_config = build_example(_INSTRUCTIONS)
 
-    observer: _InstructionText | None = Field(None, description="To the observer.")
-    reflector: _InstructionText | None = Field(None, description="To the reflector.")
+    observer: _InstructionText | None = Field(
+        None, description="To the observer: at most 8 KiB of UTF-8."
+    )
+    reflector: _InstructionText | None = Field(
+        None, description="To the reflector: at most 8 KiB of UTF-8."
+    )
 
     def to_texts(self) -> dict[ObserverRole, str | None]:
         """Return the texts by role; absent roles stay as they are."""
