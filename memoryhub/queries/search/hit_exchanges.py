@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import OuterRef, Q, Subquery
 
 from memoryhub.kernel.messages.words import render_content_words
+from memoryhub.kernel.threads import exchanges
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.search.hits import SearchHit
@@ -51,16 +52,16 @@ def list_exchanges(
         both = [each for each in (begin, answer) if each is not None]
         wanted |= Q(thread_id=home, seq__in=both)
     parts = _open_parts(subject, wanted) if spans else {}
-    exchanges = list[HitExchange | None]()
+    listed = list[HitExchange | None]()
     for hit in hits:
         begin, answer = spans.get((hit.thread, hit.seq), (None, None))
         question = None if begin is None else parts.get((hit.thread, begin))
         reply = None if answer is None else parts.get((hit.thread, answer))
         if question is None:
-            exchanges.append(None)
+            listed.append(None)
         else:
-            exchanges.append(HitExchange(question, reply))
-    return exchanges
+            listed.append(HitExchange(question, reply))
+    return listed
 
 
 def map_exchange_seqs(
@@ -102,7 +103,10 @@ def map_exchange_seqs(
 
 
 def _open_parts(subject: Subject, wanted: Q) -> dict[tuple[UUID, int], ExchangePart]:
-    """Open questions and answers, by thread and seq. Two queries."""
+    """Open questions and answers, by thread and seq. Two queries.
+
+    Leaves out an assistant's message that only calls tools: that answers nothing yet.
+    """
     rows = [*Slot.objects.filter(wanted, struck_seq=None).select_related("thread")]
     events = get_rows_at([(row.thread_id, row.seq) for row in rows], content=True)
     parts = dict[tuple[UUID, int], ExchangePart]()
@@ -112,7 +116,8 @@ def _open_parts(subject: Subject, wanted: Q) -> dict[tuple[UUID, int], ExchangeP
             continue
         row.thread.subject = subject
         line = slots.build_line(row.thread, row, stored, content=True)
-        words = "" if line.erased else render_content_words(line.content)
+        calls = row.role == "assistant" and not exchanges.has_words(line.content)
+        words = "" if line.erased or calls else render_content_words(line.content)
         if line.erased or words:
             parts[row.thread_id, row.seq] = ExchangePart(
                 seq=row.seq,

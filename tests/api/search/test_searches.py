@@ -185,3 +185,18 @@ async def test_recall_brings_question_and_answer_of_a_recorded_run(
     gone = {"seq": seq, "slot": 2, "erased": True, "text": None, "cut": False}
     assert hit["exchange"]["question"] == gone
     assert hit["exchange"]["answer"]["text"] == texts[3][:1_000]
+
+
+async def test_recall_brings_no_call_as_answer(api: Client, agent: Agent) -> None:
+    """An assistant that only called a tool has not answered, as episodes say."""
+    api.connect()
+    factories.make_thread(agent, user_id="ann")
+    function = {"name": "find", "arguments": '{"badger": 1}'}
+    call = {"id": "c", "type": "function", "function": function}
+    asked = {"role": "user", "content": "Find the badger."}
+    for each in (asked, {"role": "assistant", "content": None, "tool_calls": [call]}):
+        said = {"from": each["role"], "to": "a", "type": "chat.x", "content": each}
+        assert (await api.post("/threads/t-1/slots", said)).status == 201
+    query = {"query": "badger", "kinds": ["message"]}
+    items = (await api.post("/threads/t-1/recall", query)).json["items"]
+    assert [each["exchange"]["answer"] for each in items] == [None, None]
