@@ -68,14 +68,19 @@ def _select_movable(silent: datetime) -> QuerySet[Thread]:
 def return_looked() -> int:
     """Bring back the threads that this process looked at; return how many payloads.
 
-    In each process, whoever has the lease. A failure is logged, and tried again.
+    In each process, whoever has the lease. A lost object is logged. Where the storage
+    does not answer or time is up, the rest waits for the next round.
     """
-    count = 0
-    for each in looked.take_all():
+    until, count = time.monotonic() + ROUND_SECONDS, 0
+    waiting = [*looked.take_all()]
+    while waiting and time.monotonic() < until:
         try:
-            count += cold.return_objects([each])
+            count += cold.return_objects(waiting[-1:])
         except ColdStorageError:
-            looked.add(each)
+            break
         except Refusal as failure:
             log.error("cold.lost", code=failure.code)
+        waiting.pop()
+    for each in waiting:
+        looked.add(each)
     return count

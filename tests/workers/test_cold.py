@@ -12,6 +12,7 @@ from zipfile import ZipFile
 import pytest
 from django.conf import settings
 from django.test import override_settings
+from structlog.testing import capture_logs
 
 from memoryhub.errors import ColdStorageError, SealBrokenError
 from memoryhub.journal import cold as journal_cold
@@ -23,6 +24,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.scan import surfaces
 from memoryhub.queries.scan.surface_kinds import SurfaceKind
+from memoryhub.queries.threads.last_messages import list_last
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures
@@ -124,6 +126,19 @@ def test_fork_reads_its_cold_parent(agent: Agent, ann: Subject) -> None:
     assert list_contents(fork(agent, "ann-1", "ann-2")) == contents
 
 
+def test_list_of_threads_fetches_nothing(agent: Agent, ann: Subject) -> None:
+    """A page of 50 threads must not fetch 50 objects, and is no look at each."""
+    home = get_thread(agent, "ann-1")
+    newest = {home.id: home.slot_count - 1}
+    assert list_last(newest)[home.id].content
+    assert move() == 1
+    cold_payloads.objects.drop(lambda *_: True)
+    last = list_last(newest)[home.id]
+    assert (last.cold, last.content) == (True, None)
+    assert cold.return_looked() == 0
+    assert list_contents(home)
+
+
 def test_reopened_thread_stays_whole(agent: Agent, ann: Subject) -> None:
     contents = list_contents(get_thread(agent, "ann-1"))
     assert move() == 1
@@ -213,6 +228,23 @@ def test_missing_storage_loses_nothing(
     assert list_files() == []
     assert count_references(ann) == 0
     verify_all(ann)
+
+
+def test_return_stops_where_storage_is_away(
+    agent: Agent, ann: Subject, tmp_path: Path
+) -> None:
+    run(threads.close(agent=agent, thread="twin-1", reason="completed"))
+    assert move() == 2
+    shutil.move(FOLDER, tmp_path / "kept")
+    for each in ColdObject.objects.values_list("id", flat=True):
+        cold_payloads.looked.add(each)
+    cold_payloads.objects.drop(lambda *_: True)
+    with capture_logs() as logs:
+        assert cold.return_looked() == 0
+    # One question, not one for each object: every one may take until a timeout.
+    assert [each["event"] for each in logs] == ["cold.failed"]
+    shutil.move(tmp_path / "kept", FOLDER)
+    assert cold.return_looked() == 6
 
 
 def test_slow_mover_keeps_its_object_from_tidying(agent: Agent, ann: Subject) -> None:
