@@ -14,6 +14,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.events import get_rows_at
+from memoryhub.vault.keys import cold_payloads
 
 #: Maximum size in bytes of a message opened for a line.
 LARGEST = 64 * 1024
@@ -30,7 +31,9 @@ class LastMessage:
     bytes: int
     erased: bool
     struck: bool
-    #: None if erased, too large, or sent as null.
+    #: Whether the content is in cold storage, from which a list fetches nothing.
+    cold: bool
+    #: None if erased, too large, cold, or sent as null.
     content: Any
 
     @property
@@ -65,11 +68,19 @@ def list_last(newest: Mapping[UUID, int]) -> dict[UUID, LastMessage]:
             bytes=row.bytes,
             erased=row.erased,
             struck=row.struck_seq is not None,
+            cold=_is_cold(events.get((row.thread_id, row.seq))),
             content=_open_content(row, events.get((row.thread_id, row.seq))),
         )
         for row in rows
     }
 
 
+def _is_cold(stored: Event | None) -> bool:
+    payload = stored and stored.payload
+    return payload is not None and cold_payloads.is_reference(bytes(payload))
+
+
 def _open_content(row: Slot, stored: Event | None) -> Any:
-    return texts.open_content(row.thread, stored).get("content") if stored else None
+    if stored is None or _is_cold(stored):
+        return None
+    return texts.open_content(row.thread, stored).get("content")
