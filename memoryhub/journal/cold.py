@@ -205,6 +205,15 @@ def _put_all(thread: Thread, puts: Sequence[tuple[StoredPayload, bytes]]) -> int
     return count
 
 
+def require_readable(subject: UUID) -> None:
+    """Raise ColdStorageError if the subject has cold threads that can't be read now.
+
+    One query, and a look at the storage.
+    """
+    if ColdObject.objects.filter(thread__subject=subject, state=State.COLD).exists():
+        cold_payloads.require_storage()
+
+
 # Ends of objects
 
 

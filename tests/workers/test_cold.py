@@ -192,6 +192,8 @@ def test_storage_that_is_away_refuses_and_changes_nothing(
     with override_settings(STORAGES=away):
         with pytest.raises(ColdStorageError):
             list_contents(get_thread(agent, "ann-1"))
+        with pytest.raises(ColdStorageError):
+            bundled.export(ann)
         row = erasures.run_erasure(confirm(plan(ann)).id)
         assert row.waiting_on == "store"
     assert erasures.run_erasure(row.id).state == Erasure.State.COMPLETE

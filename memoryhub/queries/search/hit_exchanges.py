@@ -48,13 +48,13 @@ def list_exchanges(
     """
     found = [(hit.thread, hit.seq) for hit in hits if hit.slot is not None]
     spans, wanted = map_exchange_seqs(found), Q()
-    for (home, _), (begin, answer) in spans.items():
-        both = [each for each in (begin, answer) if each is not None]
+    for (home, _), span in spans.items():
+        both = [seq for seq in span if seq is not None]
         wanted |= Q(thread_id=home, seq__in=both)
     parts = _open_parts(subject, wanted) if spans else {}
     listed = list[HitExchange | None]()
     for hit in hits:
-        begin, answer = spans.get((hit.thread, hit.seq), (None, None))
+        begin, answer = spans.get((hit.thread, hit.seq)) or (None, None)
         question = None if begin is None else parts.get((hit.thread, begin))
         reply = None if answer is None else parts.get((hit.thread, answer))
         if question is None:

@@ -76,8 +76,9 @@ def list_last(newest: Mapping[UUID, int]) -> dict[UUID, LastMessage]:
 
 
 def _is_cold(stored: Event | None) -> bool:
-    payload = stored and stored.payload
-    return payload is not None and cold_payloads.is_reference(bytes(payload))
+    if stored is None or stored.payload is None:
+        return False
+    return cold_payloads.is_reference(bytes(stored.payload))
 
 
 def _open_content(row: Slot, stored: Event | None) -> Any:

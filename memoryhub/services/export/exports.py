@@ -22,7 +22,7 @@ from django.db.models import Q
 
 from memoryhub import journal
 from memoryhub.errors import ExportBusyError, RateError, Refusal
-from memoryhub.journal import audit
+from memoryhub.journal import audit, cold
 from memoryhub.journal.log import fence
 from memoryhub.journal.writing.uses import uses
 from memoryhub.models.access.audit import AuditEntry
@@ -140,9 +140,9 @@ def begin_export(
     """Take a cut and a lease, and audit the export.
 
     An agent's export counts as a read of the subject. Raises SubjectErasedError,
-    ProjectDeletedError; ExportBusyError while as many exports run as may; RateError
-    when the subject was exported often enough today. A refused export leaves no audit
-    entry.
+    ProjectDeletedError, ColdStorageError; ExportBusyError while as many exports run as
+    may; RateError when the subject was exported often enough today. A refused export
+    leaves no audit entry.
     """
     export = prepare_export(subject, kind=kind)
     journal.run(partial(_record_export, export, actor))
@@ -152,8 +152,9 @@ def begin_export(
 def prepare_export(subject: Subject, *, kind: ExportFormat = "bundle") -> BundleExport:
     """Prepare an export that `begin_export_async` begins.
 
-    Only reads; raises SubjectErasedError.
+    Only reads; raises SubjectErasedError, ColdStorageError.
     """
+    cold.require_readable(subject.id)
     return BundleExport(cut=bundle_cuts.take(subject), kind=kind)
 
 
