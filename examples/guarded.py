@@ -31,10 +31,13 @@ def pay(sum: float) -> str:  # noqa: A002  # the model's word for it
 
 
 def answer(request: Any) -> Any:
-    """Answer with the next call of the script, then with the last result."""
-    results = [each for each in request["messages"] if each["role"] == "tool"]
+    """Answer with the next call of the script, then with the results."""
+    told = [each for each in request["messages"] if each["role"] == "tool"]
+    # The hub's own calls, such as page_list, have other ids.
+    results = [each for each in told if each["tool_call_id"].startswith("call_")]
     if len(results) == len(SCRIPT):
-        return {"role": "assistant", "content": results[-1]["content"].splitlines()[0]}
+        lines = [each["content"].splitlines()[0] for each in results]
+        return {"role": "assistant", "content": "\n".join(lines)}
     name, arguments = SCRIPT[len(results)]
     function = {"name": name, "arguments": json.dumps(arguments)}
     call = {"id": f"call_{len(results)}", "type": "function", "function": function}

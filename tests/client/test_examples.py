@@ -12,7 +12,15 @@ from tests.harness.instances import Server
 ROOT = Path(__file__).resolve().parent.parent.parent
 #: By example: the lines that it prints.
 PRINTED = {
-    "guarded": ["Paid 318.5.", "['318.5', 'Paid 318.5.']"],
+    "guarded": [
+        (
+            "Failed: Blocked: A number in the arguments is neither the user's nor a "
+            "result. Get the missing value from a tool first."
+        ),
+        "318.5",
+        "Paid 318.5.",
+        "['318.5', 'Paid 318.5.']",
+    ],
     "langgraph_graph": [
         "Shall it be sent?",
         "['A letter is drafted.', 'Yes.', 'Done: Yes.']",
