@@ -166,7 +166,7 @@ class StateReader:
 
     def _count_node(self, characters: int) -> None:
         """Count a node against the answer's limits. Raises HubRefusedError."""
-        self._spent.update(characters=characters, nodes=1)
+        self._spent.update({"characters": characters, "nodes": 1})
         if (
             self._spent["characters"] > _MOST_CHARACTERS
             or self._spent["nodes"] > _MOST_NODES

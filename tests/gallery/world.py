@@ -19,7 +19,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
 from memoryhub.queries.threads.evicted_pages import EVICTED
-from memoryhub.services.access import operators
+from memoryhub.services.access import operators, webhooks
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
 from memoryhub.services.threads import operator_threads
@@ -59,8 +59,15 @@ def make_world(agent: Agent) -> list[str]:
     knowing.say(agent, ann, knowing.claim("OSL", 0), knowing.claim("BGO", 31, 60))
     knowing.write(agent, ann, "persona", "Ann flies from Oslo.")
     home = knowing.write(agent, ann, "persona", "Ann flies from Bergen.")
+    webhook, _ = webhooks.create(
+        ann.project,
+        url="https://hooks.example.com/",
+        types=["task.set"],
+        actor="command",
+    )
     known = {
         **town.values,
+        "webhook": str(webhook.id),
         "operator": str(rita.id),
         "token": "x" * 43,
         "prefix": agent.prefix,

@@ -44,7 +44,7 @@ LINES: dict[str, dict[str, str]] = {
         "    notes.NEWEST,\n": "    bookmarks.NEWEST,\n",
     },
     "memoryhub/api/application.py": {
-        "memory import checkpoints, keys, notes,": " bookmarks,",
+        "memory import (\n    checkpoints,\n": "    bookmarks,\n",
         "(keys, tasks, notes,": " bookmarks,",
     },
     "inspector/nouns.py": {

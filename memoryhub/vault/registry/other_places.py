@@ -46,6 +46,24 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "inspector.access.sign_in.link_limit": OtherPlace(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),
+        "inspector.loader.loader": OtherPlace(
+            holds="views of the inspector by route, and whether they are loaded"
+        ),
+        "memoryhub.api.turns.guards.CachedOut": OtherPlace(
+            holds="one answer's result of an earlier call; lives as long as the answer",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.kernel.paging.curves.LruStack": OtherPlace(
+            holds="page ids of one thread; lives as long as one reading of curves",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.queries.turns.guards.CachedResult": OtherPlace(
+            holds="a result of an earlier call; lives as long as one check",
+            forget=Fate.PASSES,
+        ),
+        "memoryhub.services.threads.threads._AS_PARENT": OtherPlace(
+            holds="a configuration without values"
+        ),
         "inspector.memory.keys._COMPLEX": OtherPlace(holds="the words of a refusal"),
         "memoryhub.api.http.auth._kept_keys": OtherPlace(
             holds="digests of API keys, ids of what they may see",
@@ -237,8 +255,8 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "memoryhub.vault.keys.cold_payloads.looked": OtherPlace(
             holds="ids of objects that somebody looked at", forget=Fate.PASSES
         ),
-        "memoryhub.vault.keys.cold_payloads.LookedObjects": OtherPlace(
-            holds="what `looked` holds"
+        "memoryhub.journal.rows.statements.WEBHOOK_QUEUES": OtherPlace(
+            holds="a statement, without values"
         ),
         "memoryhub.journal.rows.statements.SWAPPED": OtherPlace(
             holds="a statement, without values"

@@ -86,7 +86,7 @@ def test_empty_working_memory_writes_nothing() -> None:
 def test_memory_json_is_independent_of_iteration_order(seeds: Sequence[int]) -> None:
     """One journal under many hash seeds gives the same bytes of state and events."""
     program = (
-        "from tests.kernel.memory import test_memory_json as t; print(t.written())"
+        "from tests.kernel.memory import test_memory_json as t; print(t.dump_state())"
     )
     inherited = ":".join(path for path in sys.path if path)
     told = {
