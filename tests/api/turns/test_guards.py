@@ -130,7 +130,9 @@ async def test_check_writes_nothing_and_asks_a_constant_number_of_queries(
         with CaptureQueriesContext(connections["default"]) as asked:
             await check(api, "pay", {"sum": "$v1"})
         assert Event.objects.count() == head
-        counts.append(len(asked))
+        # The key is looked up anew when a second has passed.
+        own = [each for each in asked if "memoryhub_apikey" not in each["sql"]]
+        counts.append(len(own))
     assert counts[0] == counts[1]
 
 
