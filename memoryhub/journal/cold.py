@@ -22,7 +22,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Length
 
-from memoryhub.errors import SealBrokenError
+from memoryhub.errors import ColdStorageError, SealBrokenError
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.totals import Figures, TotalsChanges
 from memoryhub.journal.writing.writer import run
@@ -36,6 +36,8 @@ from memoryhub.vault.keys.cold_payloads import REFERENCE_BYTES, ColdReference
 
 #: Rows read in one statement.
 CHUNK: Final = 500
+#: Age from which an object that is being written was left by a process that died.
+WRITER_LIVES: Final = timedelta(minutes=2)
 State = ColdObject.State
 #: Erasures that take nothing any more, or nothing yet.
 _IDLE: Final = (
@@ -45,11 +47,18 @@ _IDLE: Final = (
 
 
 class StoredPayload(NamedTuple):
-    """A payload as its row holds it: seq, event type and sealed bytes."""
+    """A payload as its row holds it: seq, event type, bytes and digest of the payload.
+
+    `sealed` are the payload's bytes, or a reference to these.
+    """
 
     seq: int
     type: str
     sealed: bytes
+    digest: bytes
+
+    def has_digest_of(self, sealed: bytes) -> bool:
+        return hashlib.sha256(sealed).digest() == self.digest
 
 
 # From rows to the storage
@@ -74,15 +83,11 @@ def _iter_batches(thread: UUID) -> Iterator[list[StoredPayload]]:
     """Yield the payloads that are in rows, oldest first, one object's at a time."""
     batch, size, after = list[StoredPayload](), 0, 0
     rows = Event.objects.filter(thread=thread, payload__isnull=False).order_by("seq")
-    columns = rows.values_list("seq", "type", "payload")
-    while chunk := [
-        StoredPayload(seq, kind, bytes(sealed))
-        for seq, kind, sealed in columns.filter(seq__gt=after)[:CHUNK]
-        if sealed is not None
-    ]:
+    while chunk := _list_stored(rows.filter(seq__gt=after)[:CHUNK]):
         after = chunk[-1].seq
         for each in chunk:
-            if cold_payloads.is_reference(each.sealed):
+            # A damaged payload stays where `verify` finds it; so does a reference.
+            if not each.has_digest_of(each.sealed):
                 continue
             if batch and size + len(each.sealed) > cold_payloads.MAX_OBJECT_BYTES:
                 yield batch
@@ -91,6 +96,15 @@ def _iter_batches(thread: UUID) -> Iterator[list[StoredPayload]]:
             size += len(each.sealed)
     if batch:
         yield batch
+
+
+def _list_stored(rows: QuerySet[Event]) -> list[StoredPayload]:
+    found = rows.values_list("seq", "type", "payload", "payload_digest")
+    return [
+        StoredPayload(seq, kind, bytes(sealed), bytes(digest))
+        for seq, kind, sealed, digest in found
+        if sealed is not None and digest is not None
+    ]
 
 
 def _move_batch(thread: Thread, batch: Sequence[StoredPayload]) -> int:
@@ -163,14 +177,17 @@ def _put_payloads(row: ColdObject, content: bytes, after: str) -> int:
         states = (State.COLD, State.DOOMED)
         if not ColdObject.objects.filter(id=row.id, state__in=states).exists():
             return 0
-        puts = [
+        found = [
             (stored, content[place.offset : place.offset + place.size])
             for stored, place in _list_references(row)
         ]
-        # The digest in the row belongs to exactly these bytes. A damaged object stays,
-        # unless it must go.
-        if _put_all(thread, puts) != len(puts) and after != State.DOOMED:
+        puts = [
+            (stored, sealed) for stored, sealed in found if stored.has_digest_of(sealed)
+        ]
+        # A damaged object stays, unless it must go.
+        if len(puts) != len(found) and after != State.DOOMED:
             raise SealBrokenError
+        _put_all(thread, puts)
         _enter_state(row, after)
     return len(puts)
 
@@ -179,11 +196,7 @@ def _list_references(row: ColdObject) -> list[tuple[StoredPayload, ColdReference
     """List the thread's rows that refer to the object."""
     rows = Event.objects.filter(thread=row.thread_id, payload__isnull=False)
     rows = rows.annotate(size=Length("payload")).filter(size=REFERENCE_BYTES)
-    stored = [
-        StoredPayload(seq, kind, bytes(sealed))
-        for seq, kind, sealed in rows.values_list("seq", "type", "payload")
-        if sealed is not None
-    ]
+    stored = _list_stored(rows)
     found = [(each, cold_payloads.parse_reference(each.sealed)) for each in stored]
     return [(each, place) for each, place in found if place.object_id == row.id]
 
@@ -193,9 +206,7 @@ def _put_all(thread: Thread, puts: Sequence[tuple[StoredPayload, bytes]]) -> int
     values = []
     changed = Counter[str]()
     for each, after in puts:
-        sealed = each.sealed if cold_payloads.is_reference(after) else after
-        digest = hashlib.sha256(sealed).digest()
-        values.append((after, thread.id, each.seq, digest))
+        values.append((after, thread.id, each.seq, each.digest))
         changed[each.type] += len(after) - len(each.sealed)
     count = statements.SWAPPED.update(values)
     changes = TotalsChanges()
@@ -234,8 +245,13 @@ def tidy(now: datetime) -> int:
 def erase_objects(*, whole: QuerySet[Thread], affected: QuerySet[Thread]) -> None:
     """Delete the objects of threads that are erased whole, or that lost payloads.
 
-    Payloads that an affected thread keeps come back first. Raises ColdStorageError.
+    Payloads that an affected thread keeps come back first. Raises ColdStorageError, and
+    while an object is being written, which its writer drops as the erasure runs.
     """
+    writing = ColdObject.objects.filter(Q(thread__in=whole) | Q(thread__in=affected))
+    alive = clock.now() - WRITER_LIVES
+    if writing.filter(state=State.WRITING, changed_at__gt=alive).exists():
+        raise ColdStorageError
     for row in ColdObject.objects.filter(thread__in=whole):
         _drop_object(row.id)
     doomed = ColdObject.objects.filter(thread__in=affected, state=State.DOOMED)

@@ -216,7 +216,7 @@ def test_missing_storage_loses_nothing(
     (place,) = (
         each for each in surfaces.iter_surfaces() if each.kind == SurfaceKind.COLD
     )
-    with pytest.raises(OSError, match="FileNotFoundError"):
+    with pytest.raises(ColdStorageError):
         place.read()
     seq = home.slots.get(index=0).seq
     made = plan(ann, Erasure.Scope.RECORD, thread=home, seq=seq)
@@ -289,6 +289,25 @@ def test_damaged_object_is_told_by_verify(agent: Agent, ann: Subject) -> None:
     with pytest.raises(SealBrokenError):
         journal_cold.return_objects([ColdObject.objects.get().id])
     assert count_references(ann) == 3
+    # What must go gives back what is whole.
+    ColdObject.objects.update(state=State.DOOMED)
+    assert journal_cold.tidy(clock.now()) == 1
+    assert count_references(ann) == 1
+    assert totals.get(ann.id) == totals.count(ann.id)
+
+
+def test_erasure_waits_for_whoever_writes_an_object(agent: Agent, ann: Subject) -> None:
+    assert move() == 1
+    (cold_row,) = ColdObject.objects.all()
+    writing = ColdObject.objects.create(
+        thread=cold_row.thread, payloads=1, bytes=1, changed_at=clock.now()
+    )
+    row = erasures.run_erasure(confirm(plan(ann)).id)
+    assert row.waiting_on == "store"
+    ColdObject.objects.filter(id=writing.id).update(
+        changed_at=clock.now() - journal_cold.WRITER_LIVES
+    )
+    assert erasures.run_erasure(row.id).state == Erasure.State.COMPLETE
 
 
 @pytest.mark.slow

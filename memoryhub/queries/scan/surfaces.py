@@ -16,6 +16,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connections
 
+from memoryhub.errors import ColdStorageError
 from memoryhub.models.cold import ColdObject
 from memoryhub.queries.scan import surface_files, surface_rows
 from memoryhub.queries.scan.surface_kinds import LARGE, SurfaceKind
@@ -97,7 +98,7 @@ def _iter_cold_objects() -> Iterator[Surface]:
     }
     try:
         names = cold_payloads.list_names(new=not sizes)
-    except OSError as failure:
+    except ColdStorageError as failure:
         read = partial(_raise_failure, failure)
         yield Surface(kind=SurfaceKind.COLD, place="storage", read=read)
         return
@@ -107,7 +108,7 @@ def _iter_cold_objects() -> Iterator[Surface]:
         yield Surface(kind=SurfaceKind.COLD, place=name, read=read, size=size)
 
 
-def _raise_failure(failure: OSError) -> Iterator[bytes]:
+def _raise_failure(failure: ColdStorageError) -> Iterator[bytes]:
     raise failure
 
 

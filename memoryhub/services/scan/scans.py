@@ -18,6 +18,7 @@ from uuid import UUID
 from django.db import DatabaseError, transaction
 
 from memoryhub import journal
+from memoryhub.errors import ColdStorageError
 from memoryhub.journal import audit
 from memoryhub.models.access.operators import Operator
 from memoryhub.queries.scan import surface_files, surfaces
@@ -230,7 +231,7 @@ class _ScanRun:
         """Search one place, and note the place as searched or unreachable."""
         try:
             hits = self.search.search_stream(self._iter_counted(place.read()))
-        except (OSError, DatabaseError):
+        except (OSError, DatabaseError, ColdStorageError):
             self.unreachable[f"{place.kind} {place.place}"] = None
             return
         self.surfaces[place.kind] = None

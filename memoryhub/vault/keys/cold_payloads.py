@@ -12,6 +12,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -109,29 +110,26 @@ def fetch_object(object_id: UUID) -> bytes:
     content = objects.get(object_id)
     if content is None:
         try:
-            with storages[STORAGE].open(_build_name(object_id)) as file:
+            with (
+                _use_storage() as storage,
+                storage.open(_build_name(object_id)) as file,
+            ):
                 content = file.read()
         except FileNotFoundError:
             require_storage()
             raise SealBrokenError from None
-        except Exception as failure:  # noqa: BLE001  # each storage has its own errors
-            raise _note_failure(failure) from None
         objects.put(object_id, content, weight=len(content))
     return content
 
 
 def require_storage(*, new: bool = False) -> None:
     """Raise ColdStorageError unless the storage has our mark; mark a `new` storage."""
-    storage: Any = storages[STORAGE]
-    try:
+    with _use_storage() as storage:
         marked = storage.exists(MARK)
         if new and not marked:
-            storage.save(MARK, File(BytesIO(b"")))
-            _flush_file(storage, MARK)
-    except Exception as failure:  # noqa: BLE001  # each storage has its own errors
-        raise _note_failure(failure) from None
+            _save(storage, MARK, b"")
     if not (marked or new):
-        raise _note_failure(FileNotFoundError())
+        raise _note_failure("no_mark")
 
 
 def store_object(object_id: UUID, content: bytes) -> None:
@@ -139,15 +137,11 @@ def store_object(object_id: UUID, content: bytes) -> None:
 
     Raises ColdStorageError unless the storage returns the same bytes.
     """
-    storage: Any = storages[STORAGE]
     name = _build_name(object_id)
-    try:
-        stored = storage.save(name, File(BytesIO(content)))
-        _flush_file(storage, name)
+    with _use_storage() as storage:
+        stored = _save(storage, name, content)
         with storage.open(name) as file:
             same = stored == name and file.read() == content
-    except Exception as failure:  # noqa: BLE001  # each storage has its own errors
-        raise _note_failure(failure) from None
     if not same:
         raise ColdStorageError
 
@@ -156,60 +150,69 @@ def delete_object(object_id: UUID) -> None:
     """Delete an object, if it exists. Raises ColdStorageError."""
     objects.pop(object_id)
     require_storage()
-    try:
-        storages[STORAGE].delete(_build_name(object_id))
-    except Exception as failure:  # noqa: BLE001  # each storage has its own errors
-        raise _note_failure(failure) from None
+    with _use_storage() as storage:
+        storage.delete(_build_name(object_id))
 
 
 def list_names(*, new: bool = False) -> list[str]:
     """List the names of all objects in the storage, known to the tables or not.
 
-    Raises OSError when the storage does not answer, or has no mark and is not `new`.
+    Raises ColdStorageError without our mark, unless the storage is `new`.
     """
-    try:
-        names = sorted(storages[STORAGE].listdir("")[1])
-        if MARK not in names and not new:
-            raise FileNotFoundError
-        return [each for each in names if each != MARK]
-    except FileNotFoundError as failure:
-        # No thread was ever moved.
-        if new:
-            return []
-        raise OSError(type(failure).__name__) from None
-    except Exception as failure:  # noqa: BLE001  # each storage has its own errors
-        raise OSError(type(failure).__name__) from None
+    names = list[str]()
+    # No folder is an empty storage.
+    with suppress(FileNotFoundError), _use_storage() as storage:
+        names = sorted(storage.listdir("")[1])
+    if MARK not in names and not new:
+        raise _note_failure("no_mark")
+    return [each for each in names if each != MARK]
 
 
 def iter_chunks(name: str) -> Iterator[bytes]:
     """Yield the bytes of an object by its name; none if it was deleted meanwhile."""
+    with (
+        suppress(FileNotFoundError),
+        _use_storage() as storage,
+        storage.open(name) as file,
+    ):
+        yield from file.chunks()
+
+
+@contextmanager
+def _use_storage() -> Iterator[Any]:
+    """Yield the storage, whose errors become ColdStorageError.
+
+    Each storage has its own errors; all have FileNotFoundError, which passes.
+    """
     try:
-        with storages[STORAGE].open(name) as file:
-            yield from file.chunks()
+        yield storages[STORAGE]
     except FileNotFoundError:
-        return
-    except Exception as failure:  # noqa: BLE001  # each storage has its own errors
-        raise OSError(type(failure).__name__) from None
+        raise
+    except Exception as failure:  # noqa: BLE001
+        raise _note_failure(type(failure).__name__) from None
+
+
+def _note_failure(code: str) -> ColdStorageError:
+    log.warning("cold.failed", code=code)
+    return ColdStorageError()
 
 
 def _build_name(object_id: UUID) -> str:
     return f"{object_id.hex}.sealed"
 
 
-def _flush_file(storage: Any, name: str) -> None:
-    """Flush a local file and its folder to the disk; other storages have no path."""
+def _save(storage: Any, name: str, content: bytes) -> str:
+    """Save a file and return its name; a local file is on the disk then."""
+    stored: str = storage.save(name, File(BytesIO(content)))
     try:
-        path = storage.path(name)
+        path = storage.path(stored)
     except NotImplementedError:
-        return
+        # Storages of other machines have no path.
+        return stored
     for place in (path, os.path.dirname(path)):  # noqa: PTH120  # Django gives text
         descriptor = os.open(place, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _note_failure(failure: Exception) -> ColdStorageError:
-    log.warning("cold.failed", code=type(failure).__name__)
-    return ColdStorageError()
+    return stored
