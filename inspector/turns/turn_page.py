@@ -153,7 +153,7 @@ def _build_missing(
     """Build the missing pages of a turn, if its request was recorded."""
     visit, lines = _require_turn(request, project, thread, n)
     shown = turns.get_context(visit.row, n)
-    context: Context = {"n": n, "shown": shown}
+    context: Context = {"n": n, "shown": shown, "alone": False}
     if shown is not None:
         context |= turn_missing.build_missing(visit.row, shown, lines[0])
     return visit, context

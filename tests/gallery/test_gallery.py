@@ -16,7 +16,7 @@ from tests.gallery.world import PROJECT, SEARCHES, make_world
 from tests.inspector.conftest import make_member, signed_in
 
 #: Names that only some contexts have: after a look-up, beside exports, on a jump.
-PERHAPS = {"missed", "exported", "chosen", "id", "thread", "refused"}
+PERHAPS = {"missed", "exported", "chosen", "id", "thread", "refused", "named"}
 
 
 @pytest.mark.django_db(transaction=True)
@@ -24,6 +24,7 @@ def test_every_partial_is_shown_with_its_declared_context(
     acme: Project, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "PRICES", {"small": Price(price=2.0, cached=0.5)})
+    monkeypatch.setattr(settings, "COLD_DAYS", 30)
     owner = signed_in(make_member(acme, "owner"))
     with page.record_renderings() as shown:
         for address in make_world(agent):

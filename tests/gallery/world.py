@@ -14,6 +14,7 @@ from memoryhub.kernel.paging.page_commands import (
     UpdatePage,
 )
 from memoryhub.kernel.state.events import LabelValue
+from memoryhub.kernel.turns.calls import RecordCall
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
@@ -114,6 +115,8 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
     paged.ask(agent, "refund", again)
     imported = factories.get_thread(agent, "imported")
     operator_threads.close(imported, actor="operator:x", reason="completed")
+    for outcome in ("failure", "success"):
+        act(agent, RecordCall(tool="fly", arguments={}, outcome=outcome), "paged")
     uses.flush()
     restored = get_last_seq(desk, "checkpoint.restored")
     thread = factories.get_thread(agent, "paged")
@@ -130,8 +133,14 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
         f"{THREADS}/paged/compare?a=head&b={before}",
         *(f"{THREADS}/paged/{path}" for path in OF_PAGES),
         f"{THREADS}/restless",
-        f"{THREADS}/refund/turns/{denied.DENIED + 3}",
-        f"{THREADS}/strict/turns/{denied.DENIED + 2}",
+        *(
+            f"{THREADS}/{turn}{panel}"
+            for turn in (
+                *("paged/turns/6", f"refund/turns/{denied.DENIED + 3}"),
+                f"strict/turns/{denied.DENIED + 2}",
+            )
+            for panel in ("", "/panels/missing")
+        ),
         f"{THREADS}/paged?tab=memory",
         f"{THREADS}/paged/panels/moment?at_seq=9&passing=1",
         f"{THREADS}/paged?at_seq={evicted}",
