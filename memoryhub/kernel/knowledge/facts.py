@@ -103,16 +103,18 @@ class NewFact(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssertFacts(Command):
-    facts: tuple[NewFact, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RetractFacts(Command):
     """Retract assertions, named by the seqs of their events."""
 
     seqs: tuple[int, ...]
     reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssertFacts(Command):
+    facts: tuple[NewFact, ...]
+    #: Assertions that these claims replace, retracted in the same commit.
+    replaced: RetractFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +151,12 @@ def decide_assert_facts(
 ) -> None:
     """Assert facts, all or none. Emits one fact.asserted each.
 
-    Raises SubjectFullError, TimelineFullError. Reads rows only where a timeline can be
-    full; other writes of the same transaction are not counted there.
+    A fact.retracted comes first if the facts replace assertions. Raises
+    SubjectFullError, TimelineFullError, FactUnknownError. Reads rows only where a
+    timeline can be full; other writes of the same transaction are not counted there.
     """
+    if command.replaced is not None:
+        decide_retract_facts(decision, command.replaced, pages)
     held = len(decision.state.knowledge.assertions)
     if held + len(command.facts) > MAX_ASSERTIONS:
         raise SubjectFullError(max_assertions=MAX_ASSERTIONS)

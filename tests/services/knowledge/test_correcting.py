@@ -1,0 +1,118 @@
+"""Corrections of facts by an operator, and their undo."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.errors import (
+    ContentErasedError,
+    FactUnknownError,
+    InvalidError,
+    StaleError,
+)
+from memoryhub.models.events import Event
+from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import facts as known
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import corrections, homes
+from memoryhub.services.knowledge.corrections import Correction
+from tests.cast import factories, forgetting
+from tests.cast.knowing import claim, every, say, to_day, to_spans
+
+pytestmark = pytest.mark.django_db
+OPERATOR = "operator:0190aaaa-0000-7000-8000-000000000001"
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    factories.make_thread(agent, "visit", user_id="ann")
+    factories.append(agent, "visit", "I moved to Bergen.")
+    return forgetting.get_subject(agent, "ann")
+
+
+def correct_fact(subject: Subject, seq: int, value: str, since: int | None) -> int:
+    """Correct a fact, and return the seq of the correction's last event."""
+    story = known.get_fact(subject, seq, now=clock.now(), valid_at=to_day(1000))
+    correction = Correction(value=value, since=None if since is None else to_day(since))
+    command = corrections.build_correction(subject, story, correction, now=clock.now())
+    return homes.perform(subject, command, actor=OPERATOR).events[-1].seq
+
+
+def undo_correction(subject: Subject, seq: int) -> None:
+    home = find_home(subject)
+    assert home is not None
+    command = corrections.build_undo(home, seq, now=clock.now())
+    homes.perform(subject, command, actor=OPERATOR)
+
+
+def test_value_that_was_never_true_is_replaced_and_brought_back(
+    agent: Agent, ann: Subject
+) -> None:
+    said = Event.objects.get(thread__name="visit", type="slot.appended").seq
+    learnt = claim("BGO", 3, source=("visit", said), origin="model")
+    seq = say(agent, ann, learnt).seq
+    made = correct_fact(ann, seq, "OSL", None)
+    assert to_spans(every(ann, ended=True)) == [("OSL", 3, None)]
+    say(agent, ann, learnt)  # A model cannot bring it back.
+    assert to_spans(every(ann, ended=True)) == [("OSL", 3, None)]
+    with pytest.raises(StaleError):
+        undo_correction(ann, made)
+    made = correct_fact(ann, made, "SVG", None)
+    undo_correction(ann, made)
+    assert to_spans(every(ann, ended=True)) == [("OSL", 3, None)]
+    with pytest.raises(StaleError):
+        undo_correction(ann, made)
+
+
+def test_value_that_changed_ends_where_the_new_one_begins(
+    agent: Agent, ann: Subject
+) -> None:
+    seq = say(agent, ann, claim("OSL", 0)).seq
+    made = correct_fact(ann, seq, "BGO", 31)
+    assert to_spans(every(ann, ended=True)) == [("OSL", 0, 31), ("BGO", 31, None)]
+    undo_correction(ann, made)
+    assert to_spans(every(ann, ended=True)) == [("OSL", 0, None)]
+
+
+def test_correction_of_one_of_several_values_leaves_the_rest(
+    agent: Agent, ann: Subject
+) -> None:
+    seq = say(agent, ann, claim("tea", 0, predicate="likes")).seq
+    say(agent, ann, claim("jam", 1, predicate="likes"))
+    made = correct_fact(ann, seq, "mate", 31)
+    spans = [("tea", 0, 31), ("jam", 1, None), ("mate", 31, None)]
+    assert to_spans(every(ann, ended=True)) == spans
+    undo_correction(ann, made)
+    spans = [("tea", 0, None), ("jam", 1, None)]
+    assert to_spans(every(ann, ended=True)) == spans
+
+
+def test_undo_keeps_the_source_and_stops_at_what_is_erased(
+    agent: Agent, ann: Subject
+) -> None:
+    said = Event.objects.get(thread__name="visit", type="slot.appended").seq
+    seq = say(agent, ann, claim("BGO", 3, source=("visit", said))).seq
+    undo_correction(ann, correct_fact(ann, seq, "OSL", None))
+    (fact,) = every(ann)
+    assert [source.seq for source in fact.sources] == [said]
+    made = correct_fact(ann, fact.id, "OSL", None)
+    thread = Thread.objects.get(name="visit")
+    forgetting.forget(ann, "record", thread=thread, seq=said, until="caches_purged")
+    with pytest.raises(ContentErasedError):
+        undo_correction(Subject.objects.get(id=ann.id), made)
+
+
+def test_correction_that_says_nothing_new_is_refused(
+    agent: Agent, ann: Subject
+) -> None:
+    seq = say(agent, ann, claim("OSL", 5)).seq
+    for value, since, loc in (("OSL", None, "value"), ("BGO", 5, "since")):
+        with pytest.raises(InvalidError) as refused:
+            correct_fact(ann, seq, value, since)
+        assert refused.value.loc == loc
+    # What an agent asserted is no correction.
+    with pytest.raises(FactUnknownError):
+        undo_correction(ann, seq)
