@@ -1,0 +1,131 @@
+"""Lines of a person's blocks that say facts: current ones, and outdated ones.
+
+The blocks stand in front of every request, so a line that says an outdated fact undoes
+its correction. Found by the words of a fact's value, thus a hint. Never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from memoryhub.journal import texts
+from memoryhub.journal.texts import OpenedEvent
+from memoryhub.kernel.knowledge.mentions import TextLines
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import blocks
+from memoryhub.queries.knowledge.blocks import BlockView
+from memoryhub.queries.knowledge.timelines import Timeline, iter_timelines, select_rows
+
+#: Newest assertions whose facts are looked for in blocks.
+NEWEST = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockLine:
+    """A line of a block that says a value of a fact."""
+
+    block: str
+    #: Number of the line, from 1 on.
+    line: int
+    entity: str
+    predicate: str
+    #: The value that the line says.
+    value: str
+    #: Seq of an assertion of that value.
+    seq: int
+    #: Whether the value holds no longer.
+    outdated: bool
+    #: The values that hold instead of an outdated value.
+    instead: tuple[str, ...]
+
+
+class _ClaimedValue(NamedTuple):
+    """A value of a property, by its newest assertion."""
+
+    seq: int
+    outdated: bool
+
+
+def list_lines_of_fact(
+    home: Thread, timeline: Timeline, *, at: datetime
+) -> list[BlockLine]:
+    """List the lines that say a value of one property, current or outdated.
+
+    At most nine queries.
+    """
+    return _find_lines(home, blocks.list_blocks(home), [_list_values(timeline, at)])
+
+
+def list_outdated_lines(
+    home: Thread, views: Iterable[BlockView], *, at: datetime
+) -> list[BlockLine]:
+    """List the lines that say an outdated value of the facts asserted last.
+
+    Two queries, two for fifty properties, and one for 500 of their values.
+    """
+    claims = select_rows(home).filter(cardinality=None).order_by("-seq")
+    newest = {*claims.values_list("timeline", flat=True)[:NEWEST]}
+    timelines = iter_timelines(select_rows(home).filter(timeline__in=newest))
+    values = (_list_values(each, at) for each in timelines)
+    changed = [each for each in values if any(value.outdated for value in each)]
+    return [line for line in _find_lines(home, views, changed) if line.outdated]
+
+
+def _list_values(timeline: Timeline, at: datetime) -> list[_ClaimedValue]:
+    """List the values that hold, then those that hold no longer."""
+    held = {fact.value for fact in timeline.facts if fact.is_valid_at(at)}
+    newest = {each.value: each for each in timeline.assertions}
+    current = [_ClaimedValue(newest[value].seq, outdated=False) for value in held]
+    return current + [
+        _ClaimedValue(each.seq, outdated=True)
+        for value, each in newest.items()
+        if value not in held and timeline.find_outdated(each, at) is not None
+    ]
+
+
+def _find_lines(
+    home: Thread, views: Iterable[BlockView], properties: Sequence[list[_ClaimedValue]]
+) -> list[BlockLine]:
+    lines = {view.block: TextLines(view.text) for view in views if view.text}
+    seqs = [value.seq for values in properties for value in values] if lines else []
+    opened = texts.open_events_at(home, [(home.id, seq) for seq in seqs])
+    return [
+        line
+        for block, of_block in lines.items()
+        for values in properties
+        for line in _match_values(
+            block, of_block, [(each, opened[home.id, each.seq]) for each in values]
+        )
+    ]
+
+
+def _match_values(
+    block: str, lines: TextLines, values: Sequence[tuple[_ClaimedValue, OpenedEvent]]
+) -> Iterator[BlockLine]:
+    """Yield the lines of one block that say values of one property."""
+    instead: tuple[str, ...] = ()
+    current: set[int] = set()
+    for value, event in values:
+        if event.content is None:
+            continue
+        text = event.content["value"]
+        found = lines.find_value(text)
+        if not value.outdated:
+            instead = (*instead, text)
+            current.update(found)
+        for number in found:
+            # A line may say that a value has changed from one to the other.
+            if not (value.outdated and number in current):
+                yield BlockLine(
+                    block=block,
+                    line=number,
+                    entity=event.content["entity"],
+                    predicate=event.content["predicate"],
+                    value=text,
+                    seq=value.seq,
+                    outdated=value.outdated,
+                    instead=instead if value.outdated else (),
+                )

@@ -1,0 +1,27 @@
+"""Values found in the lines of a text."""
+
+from __future__ import annotations
+
+import pytest
+
+from memoryhub.kernel.knowledge.mentions import TextLines
+
+TEXT = "Ann is vegetarian.\nHome: 12 rue de l'Église, Lyon\n\nShe moved to New York; 東京都"
+
+
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        ("Vegetarian", [1]),
+        ("new  york", [4]),
+        ("12 Rue de l'Eglise", [2]),
+        ("東京都", [4]),
+        ("York New", []),
+        ("vegetaria", []),
+        # Too short to tell anything, or without a word.
+        ("to", []),
+        ("?!", []),
+    ],
+)
+def test_value_is_found_by_its_words(value: str, lines: list[int]) -> None:
+    assert TextLines(TEXT).find_value(value) == lines
