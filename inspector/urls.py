@@ -14,7 +14,14 @@ from inspector.access import (
 )
 from inspector.connect import connect
 from inspector.forget import audit, erasures, forget, privacy, receipts, tombstones
-from inspector.knowledge import block_acts, fact_acts, fact_adding, facts, undo
+from inspector.knowledge import (
+    block_acts,
+    fact_acts,
+    fact_adding,
+    fact_correcting,
+    facts,
+    undo,
+)
 from inspector.live import health
 from inspector.memory import (
     checkpoints,
@@ -228,6 +235,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     ),
     path(f"{T}/facts", facts.show, name="facts"),
     path(f"{T}/add-fact", fact_adding.add, name="fact-add"),
+    path(f"{T}/facts/<seq:fact>/correct", fact_correcting.correct, name="fact-correct"),
     path(f"{T}/facts/<seq:fact>/<slug:verb>", fact_acts.act, name="fact-act"),
     path(
         f"{T}/observer/instructions",

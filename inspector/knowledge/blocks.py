@@ -10,7 +10,8 @@ from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.memory import editing
-from memoryhub.queries.knowledge import block_turns, blocks
+from memoryhub.queries.knowledge import block_lines, block_turns, blocks
+from memoryhub.queries.knowledge.block_lines import BlockLine
 from memoryhub.queries.knowledge.block_turns import CarryingTurn
 from memoryhub.queries.knowledge.blocks import BlockVersion, BlockView
 from memoryhub.queries.lists.cursors import ListBatch
@@ -33,6 +34,8 @@ class ShownBlock:
     carriers: ListBatch[CarryingTurn] | None = None
     #: Query that lists the turns before `carriers`; empty without any.
     more: str = ""
+    #: Lines that say what facts no longer say; only as of now.
+    outdated: tuple[BlockLine, ...] = ()
 
     @property
     def filled(self) -> int:
@@ -51,9 +54,15 @@ def _build_list(ask: ListRequest[Visit]) -> Context:
     opened = ask.request.GET.get("block", "")
     found = blocks.list_blocks(visit.row, seq=visit.moment.at_seq)
     carried = block_turns.count_turns(visit.row, [each.seq for each in found])
+    outdated: list[BlockLine] = []
+    if visit.moment.live:
+        outdated = block_lines.list_outdated_lines(visit.row, found, at=ask.now)
     shown = [
-        _build_shown_block(
-            ask, each, carried.get(each.seq, 0), opened=each.block == opened
+        replace(
+            _build_shown_block(
+                ask, each, carried.get(each.seq, 0), opened=each.block == opened
+            ),
+            outdated=tuple(line for line in outdated if line.block == each.block),
         )
         for each in found
     ]

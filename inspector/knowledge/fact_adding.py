@@ -63,7 +63,8 @@ def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             problem = refusal
         else:
             where = {"project": project, "thread": receipt.name}
-            query = urlencode({"fact": receipt.events[-1].seq})
+            seq = receipt.events[-1].seq
+            query = urlencode({"fact": seq, "saved": seq})
             return HttpResponseRedirect(f"{reverse('facts', kwargs=where)}?{query}")
     loc = problem.loc if isinstance(problem, InvalidError) else ""
     return visits.render_thread_page(

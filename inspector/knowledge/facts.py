@@ -12,11 +12,13 @@ from inspector.access.access import require_signed_in
 from inspector.knowledge import fact_lanes, home_visits
 from inspector.knowledge.fact_acts import VERBS
 from inspector.lists import visits
+from inspector.memory import editing
 from inspector.web import asof
 from memoryhub.errors import FactUnknownError, InvalidError
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.knowledge import facts, lanes
+from memoryhub.queries.knowledge import block_lines, facts, lanes
+from memoryhub.queries.knowledge.block_lines import BlockLine
 from memoryhub.queries.knowledge.facts import FactStory
 from memoryhub.queries.knowledge.lanes import Lanes
 
@@ -50,7 +52,9 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             "retracted": sum(mark.retracted for mark in found.marks),
         },
         "story": story,
-        "acts": [*VERBS] if visit.editable else [],
+        "said": _list_block_lines(story, now) if until is None else [],
+        "saved": editing.find_saved(request, visit, facts.find_edit),
+        "acts": ["correct", *VERBS] if visit.editable else [],
         "chosen": name,
         "holding": [
             (lane, [fact for fact in lane.facts if fact.is_valid_at(at)])
@@ -90,6 +94,12 @@ def _find_story(
         )
     except FactUnknownError:
         return None
+
+
+def _list_block_lines(story: FactStory | None, now: datetime) -> list[BlockLine]:
+    if story is None:
+        return []
+    return block_lines.list_lines_of_fact(story.home, story.unopened, at=now)
 
 
 def _parse_digest(request: HttpRequest) -> str:

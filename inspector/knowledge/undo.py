@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 
 from inspector.access.access import require_signed_in
 from inspector.knowledge import block_acts, blocks
@@ -17,11 +20,14 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.journal import OrderReceipt
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import blocks as reading
+from memoryhub.queries.knowledge import facts
 from memoryhub.queries.threads import edits
 from memoryhub.queries.threads.edits import Edit
 from memoryhub.services.knowledge import blocks as writing
+from memoryhub.services.knowledge import corrections, homes
 from memoryhub.services.memory import undos
 
 _TEXTS: refusals.Texts = {
@@ -37,15 +43,21 @@ _TEXTS: refusals.Texts = {
 @require_post
 @require_signed_in
 def undo(request: HttpRequest, project: str, thread: str, seq: int) -> HttpResponse:
-    """Undo what an event wrote to a key, to the task or to a block."""
+    """Undo what an event wrote to a key, to the task, to a block or to a fact."""
     visitor, row = editing.require_editor(request, project, thread)
-    edit = edits.find_edit(row, seq) or reading.find_edit(row, seq)
+    edit = (
+        edits.find_edit(row, seq)
+        or reading.find_edit(row, seq)
+        or facts.find_edit(row, seq)
+    )
     if edit is None:
         raise InvalidError(loc="seq")
     try:
         receipt = _undo_edit(row, edit, actor=visitor.actor)
     except Refusal as refusal:
         return _render_refused(request, project, thread, edit=edit, refusal=refusal)
+    if edit.fact:
+        return _redirect_to_facts(project, thread)
     if edit.block is not None:
         return block_acts.redirect_to_saved(project, receipt, edit.name)
     if edit.key is None:
@@ -57,6 +69,10 @@ def undo(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
 
 
 def _undo_edit(row: Thread, edit: Edit, *, actor: str) -> OrderReceipt:
+    if edit.fact:
+        command = corrections.build_undo(row, edit.seq, now=clock.now())
+        epoch = row.subject.epoch
+        return homes.perform(row.subject, command, actor=actor, epoch=epoch)
     if edit.block is None:
         return undos.undo_edit(row, edit.seq, actor=actor)
     return writing.undo_for_operator(row, edit.block, seq=edit.seq, actor=actor)
@@ -73,6 +89,15 @@ def _render_refused(
         return keys.render_page(
             request, visit, edit.key, problem=problem, status=status
         )
+    if edit.fact and isinstance(refusal, StaleError):
+        return _redirect_to_facts(project, thread, saved=edit.seq)
+    if edit.fact:
+        return refusals.render_refusal(request, refusal)
     screen = task.SCREEN if edit.block is None else blocks.SCREEN
     ask = screen.read_request(request, visit)
     return screen.render_page(ask, problem=problem, status=status)
+
+
+def _redirect_to_facts(project: str, thread: str, **query: int) -> HttpResponse:
+    where = reverse("facts", kwargs={"project": project, "thread": thread})
+    return HttpResponseRedirect(f"{where}?{urlencode(query)}" if query else where)

@@ -13,9 +13,11 @@ from uuid import UUID
 from memoryhub.errors import FactUnknownError
 from memoryhub.journal import texts
 from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
+from memoryhub.kernel.knowledge.facts import FactAsserted
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
+from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.homes import find_home
@@ -30,6 +32,7 @@ from memoryhub.queries.knowledge.timelines import (
 )
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.replay.state_files import CHUNK, StateFile, build_record
+from memoryhub.queries.threads.edits import Edit
 
 #: Sources of a fact that a list names, oldest first.
 SOURCES = 20
@@ -244,6 +247,21 @@ def get_fact(
         home=home,
         unopened=timeline,
     )
+
+
+def find_edit(home: Thread, seq: int) -> Edit | None:
+    """Find the fact that an operator asserted by an event; None for any other event.
+
+    The edit stands while the assertion is the newest about its property. Three queries.
+    """
+    rows = Event.objects.filter(thread=home, seq=seq, type=FactAsserted.event_type)
+    row = rows.filter(actor__startswith="operator:").only("seq", "actor").first()
+    timeline = find_timeline(home, seq) if row else None
+    if row is None or timeline is None:
+        return None
+    newest = timeline.assertions[-1]
+    stands = newest.seq == seq and newest.retracted_seq is None
+    return Edit(seq=seq, actor=row.actor, fact=True, standing=stands)
 
 
 def choose_fact(timeline: Timeline, seq: int, *, at: datetime) -> Fact | None:

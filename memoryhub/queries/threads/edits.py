@@ -31,15 +31,17 @@ _ENDING = (key_events.KeyDeleted.event_type, tasks.TaskCleared.event_type)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A key, block or task written by one event."""
+    """A key, block, fact or task written by one event."""
 
     seq: int
     actor: str
     #: Whether the written value is current: no later event wrote the key or task.
     standing: bool
-    #: The name of the key, or the id of the block; an edit without both wrote the task.
+    #: The name of the key, the id of the block, or whether a fact was asserted; an edit
+    #: without all three wrote the task.
     key: str | None = None
     block: str | None = None
+    fact: bool = False
     #: The present name of the block, whose id is `block`.
     name: str = ""
     #: Whether the edit cannot be undone: its block, once deleted, can never return.

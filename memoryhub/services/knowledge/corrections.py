@@ -78,17 +78,16 @@ def build_undo(home: Thread, seq: int, *, now: datetime) -> AssertFacts | Retrac
     """Build the command that undoes the correction whose last event is `seq`.
 
     Its claims are withdrawn, and what they replaced is asserted again, with its source.
-    Seven queries. Raises FactUnknownError for an event that ends no correction,
-    StaleError if the property has changed since, ContentErasedError if what was there
-    before is erased.
+    Nine queries. Raises FactUnknownError for an event by which no operator asserted a
+    fact, StaleError if the property has changed since, ContentErasedError if what was
+    there before is erased.
     """
-    made, gone = _find_events(home, seq)
-    timeline = find_timeline(home, seq)
-    if timeline is None:
+    edit, timeline = reading.find_edit(home, seq), find_timeline(home, seq)
+    if edit is None or timeline is None:
         raise FactUnknownError
-    newest = timeline.assertions[-1]
-    if newest.seq != seq or newest.retracted_seq is not None:
+    if not edit.standing:
         raise StaleError
+    made, gone = _find_commit(home, seq)
     withdrawal = RetractFacts(seqs=tuple(made), reason="withdrawn")
     if not gone:
         return withdrawal
@@ -101,25 +100,17 @@ def build_undo(home: Thread, seq: int, *, now: datetime) -> AssertFacts | Retrac
     return replace(command, replaced=withdrawal)
 
 
-def _find_events(home: Thread, seq: int) -> tuple[list[int], list[int]]:
+def _find_commit(home: Thread, seq: int) -> tuple[list[int], list[int]]:
     """Find a correction's assertions, and the assertions that it retracted."""
-    rows = Event.objects.filter(thread=home, seq__lte=seq).order_by("-seq")
+    rows = Event.objects.filter(thread=home, seq__in=(seq - 1, seq)).order_by("-seq")
     # Before the new value stands a retraction, or the end of the old value.
-    last, *before = rows.only("seq", "type", "at", "actor", "body")[:2]
-    asserted = FactAsserted.event_type
-    if last.seq != seq or last.type != asserted or not _is_by_operator(last):
-        raise FactUnknownError
-    for row in before:
-        if (row.at, row.actor) == (last.at, last.actor):
-            if row.type == asserted:
-                return [row.seq, seq], []
-            if row.type == FactRetracted.event_type:
-                return [seq], orjson.loads(row.body)["seqs"]
+    last, before = rows.only("seq", "type", "at", "actor", "body")
+    if (before.at, before.actor) == (last.at, last.actor):
+        if before.type == FactAsserted.event_type:
+            return [before.seq, seq], []
+        if before.type == FactRetracted.event_type:
+            return [seq], orjson.loads(before.body)["seqs"]
     return [seq], []
-
-
-def _is_by_operator(row: Event) -> bool:
-    return row.actor.startswith("operator:")
 
 
 def _build_claim(line: AssertionLine) -> tuple[NewFact, AssertionSource | None]:

@@ -15,7 +15,7 @@ from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories, forgetting
-from tests.cast.knowing import claim, every, retract, say, to_spans
+from tests.cast.knowing import claim, every, retract, say, to_spans, write
 
 pytestmark = pytest.mark.django_db
 PAGE = "/p/acme/threads/visit/facts"
@@ -197,3 +197,33 @@ def test_palette_finds_facts_in_the_home_thread(
     home = say(agent, ann, claim("OSL", 0)).name
     found = viewer.post("/p/acme/search", {"q": "airport", "thread": home})
     assert f"/p/acme/threads/{home}/facts?fact=2" in found.content.decode()
+
+
+def test_fact_is_corrected_in_place_and_undone(
+    agent: Agent, ann: Subject, owner: Client, viewer: Client
+) -> None:
+    seq = say(agent, ann, claim("Oslo", 0)).seq
+    home = write(agent, ann, "guest", "Lives in Oslo.\nLikes tea.")
+    page = f"/p/acme/threads/{home.name}/facts"
+    assert "Also said in block" in fetch_text(viewer, f"{page}?fact={seq}")
+    form = f"{page}/{seq}/correct"
+    assert viewer.get(form).status_code == 403
+    assert ">Oslo</textarea>" in fetch_text(owner, form)
+    for wrong in ({"value": "Oslo"}, {"value": " "}, {"how": "x"}):
+        sent = {"value": "Bergen", "how": "wrong", **wrong}
+        assert owner.post(form, sent).status_code == 422
+    changed = {"value": "Bergen", "how": "changed", "since": "2025-12-31"}
+    assert "after the old value" in owner.post(form, changed).content.decode()
+    assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
+    saved = owner.post(form, {"value": "Bergen", "how": "wrong", "since": ""})
+    assert to_spans(every(ann, ended=True)) == [("Bergen", 0, None)]
+    shown = fetch_text(owner, saved.headers["Location"])
+    assert "still says" in shown
+    assert "Line 1 says" in fetch_text(viewer, f"/p/acme/threads/{home.name}/blocks")
+    undo = re.search(r'action="([^"]+/undo)"', shown)
+    assert undo
+    assert owner.post(undo[1]).status_code == 302
+    assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
+    # Undone already: the page says that it can't be undone once more.
+    again = owner.post(undo[1])
+    assert "can't be undone" in fetch_text(owner, again.headers["Location"])
