@@ -346,6 +346,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "inspector.web.compression.PageCompression",
     "django.middleware.common.CommonMiddleware",
     "inspector.web.middleware.BrowserPolicy",
     "servestatic.middleware.ServeStaticMiddleware",

@@ -65,6 +65,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "webhook": ("owner", ("GET", "POST")),
     "facts": ("viewer", ("GET",)),
     "fact-act": ("editor", ("GET", "POST")),
+    "fact-correct": ("editor", ("GET", "POST")),
     "connect": ("viewer", ("GET",)),
     "connect-key": ("owner", ("GET", "POST")),
     "connect-panel": ("viewer", ("GET",)),

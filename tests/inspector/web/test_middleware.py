@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 from typing import Any
 
 import pytest
@@ -50,3 +51,27 @@ def test_pages_have_no_inline_code_and_no_foreign_address(owner: Client) -> None
         assert "<script>" not in page
         assert 'src="http' not in page
         assert "//unpkg" not in page
+
+
+def test_pages_are_compressed_for_our_own_pages_alone(owner: Client) -> None:
+    browser = Client()
+    browser.cookies = owner.cookies
+
+    def fetch(path: str, *, site: str, method: str = "GET") -> Any:
+        headers = {"Accept-Encoding": "gzip", "Sec-Fetch-Site": site}
+        return browser.generic(method, path, headers=headers)
+
+    plain = fetch("/p/acme/threads", site="none").content
+    small = fetch("/p/acme/threads", site="same-origin")
+    assert small.headers["Content-Encoding"] == "gzip"
+    assert len(small.content) < len(plain) / 2
+    assert b"<h1>Threads" in gzip.decompress(small.content)
+    for path, site, method in (
+        ("/p/acme/threads", "cross-site", "GET"),
+        ("/p/acme/threads", "same-site", "GET"),
+        ("/p/acme/threads.csv", "same-origin", "GET"),
+        ("/p/acme/api-keys/new", "same-origin", "POST"),
+        ("/api/v1/docs", "cross-site", "GET"),
+    ):
+        answer = fetch(path, site=site, method=method)
+        assert "Content-Encoding" not in answer.headers, path
