@@ -24,6 +24,7 @@ from memoryhub.kernel.knowledge.facts import (
     is_valid_text,
 )
 from memoryhub.models.server.clock import clock
+from memoryhub.queries.knowledge import predicates
 from memoryhub.services.knowledge import facts, homes
 
 #: Fields of the form with their first values.
@@ -49,23 +50,36 @@ _TEXTS = {
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
 def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Assert a fact, and redirect to the facts with this fact open."""
+    """Assert a fact, and redirect to the facts with this fact open.
+
+    A property that is nearly one in use is not written: the form asks which is meant.
+    `use` and `keep` answer for the property that the form shows, and for no other.
+    """
     visitor, row = home_visits.require_editor(request, project, thread)
     posted = request.method == "POST"
     sent = {name: request.POST.get(name, "") for name in _FIELDS} if posted else _FIELDS
+    used = predicates.list_predicates(row.subject)
     problem: Refusal | None = None
+    near: str | None = None
     if posted:
         try:
-            claims, now = [(_parse_claim(sent), None)], clock.now()
-            command = facts.build_assertion(row.subject, claims, now=now)
-            receipt = homes.perform(row.subject, command, actor=visitor.actor)
+            claim = _parse_claim(sent)
+            near = predicates.find_near_predicate(claim.predicate, used)
+            if near is not None and request.POST.get("use") == near:
+                claim, near = claim._replace(predicate=near), None
+            elif request.POST.get("keep") == claim.predicate:
+                near = None
+            if near is None:
+                command = facts.build_assertion(
+                    row.subject, [(claim, None)], now=clock.now()
+                )
+                receipt = homes.perform(row.subject, command, actor=visitor.actor)
+                where = {"project": project, "thread": receipt.name}
+                seq = receipt.events[-1].seq
+                query = urlencode({"fact": seq, "saved": seq})
+                return HttpResponseRedirect(f"{reverse('facts', kwargs=where)}?{query}")
         except Refusal as refusal:
             problem = refusal
-        else:
-            where = {"project": project, "thread": receipt.name}
-            seq = receipt.events[-1].seq
-            query = urlencode({"fact": seq, "saved": seq})
-            return HttpResponseRedirect(f"{reverse('facts', kwargs=where)}?{query}")
     loc = problem.loc if isinstance(problem, InvalidError) else ""
     return visits.render_thread_page(
         request,
@@ -74,6 +88,8 @@ def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         row,
         {
             "sent": sent,
+            "used": used,
+            "near": near,
             "limits": _LIMITS,
             "loc": loc,
             "problem": _TEXTS.get(loc)

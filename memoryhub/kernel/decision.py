@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -79,10 +79,12 @@ class PageTable(Protocol):
     def has_payload(self, ranges: Sequence[Range]) -> bool:
         """Return whether the thread has a payload in these ranges, or rows of one."""
 
-    def count_assertions(
-        self, timelines: Collection[tuple[str, str]]
-    ) -> Mapping[tuple[str, str], int]:
-        """Count the assertions per timeline (entity and predicate as written)."""
+    def count_fullest(self, timelines: Iterable[tuple[str, str]]) -> int:
+        """Count the assertions of the fullest timeline once one is added for each item.
+
+        Items are entities and predicates as written; spellings of one timeline count
+        together.
+        """
 
     def list_dues(self, seqs: Collection[int]) -> Mapping[int, datetime]:
         """Return the earliest instant at which each value may leave history, by seq."""

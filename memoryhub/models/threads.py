@@ -86,6 +86,9 @@ class Thread(models.Model):
     observer_due = models.BooleanField(null=True)
     #: Whether consolidations are requested in a home thread; None: there are none.
     has_requests = models.BooleanField(null=True)
+    #: Whether a home thread's predicates are still folded as an older version did;
+    #: None: they are not.
+    predicates_due = models.BooleanField(null=True)
     created_at = models.DateTimeField()
     last_event_at = models.DateTimeField()
     last_event_type = models.CharField(max_length=40, default="")
@@ -121,7 +124,7 @@ class Thread(models.Model):
             # The salt is used in digests of names and is no name itself.
             digest="name_salt head_hash anchored_hash",
             word="status home nearly_full last_event_type levels_due observer_due"
-            " has_requests",
+            " has_requests predicates_due",
             number="fork_seq head_seq slot_count turn_count token_count byte_count"
             " listed_slots listed_turns listed_tokens listed_resident listed_faults"
             " listed_rate anchored_seq blanked_seq resident_tokens"
@@ -216,6 +219,12 @@ class Thread(models.Model):
                 fields=["subject"],
                 condition=models.Q(has_requests=True),
                 name="thread_has_requests",
+            ),
+            # Home threads whose predicates are to be folded anew.
+            models.Index(
+                fields=["id"],
+                condition=models.Q(predicates_due=True),
+                name="thread_predicates_due",
             ),
         ]
 

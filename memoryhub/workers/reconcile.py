@@ -29,6 +29,7 @@ from memoryhub.workers import (
     leases,
     levels,
     listing,
+    predicates,
     retention,
     stats,
     sweeping,
@@ -63,6 +64,9 @@ class ReconcileTask:
 TASKS = (
     ReconcileTask(name="listing", every_seconds=10, work=listing.bring_up),
     ReconcileTask(name="levels", every_seconds=10, work=levels.make),
+    ReconcileTask(
+        name="predicates", every_seconds=10, work=predicates.fold_anew, full=1
+    ),
     ReconcileTask(name="terms", every_seconds=30, work=terms.write_ahead, full=1),
     ReconcileTask(
         name="new_terms", every_seconds=2, work=terms.write_busy_threads, full=1

@@ -105,7 +105,7 @@ def iter_values(
     """
     of = event.event_type.partition(".")[0]
     if event.together:
-        for digest in _digest_together(keys, event, payload):
+        for digest in _digest_together(keys, event, payload)[:1]:
             yield ValueDigest(of=of, digest=digest)
         return
     for part in _iter_parts(event, payload):
@@ -277,20 +277,29 @@ def _digest_all(
     texts: set[str] = set()
     for part in _iter_parts(event, payload):
         texts.update(map(_render_whole, _iter_nested(part)))
-    return _digest_texts(keys, texts) | _digest_together(keys, event, payload)
+    return {*_digest_texts(keys, texts), *_digest_together(keys, event, payload)}
 
 
 def _digest_together(
     keys: SubjectKeys, event: EventBody, payload: Mapping[str, Any] | bytes | None
-) -> set[bytes]:
-    """Return the digest of the members that make one value together, if any."""
+) -> list[bytes]:
+    """Return digests of the members that make one value together, if any.
+
+    The first is the digest of a new tombstone. A tombstone of an older version may have
+    one of the other digests, in which the predicate is folded as that version did.
+    """
     if not event.together or payload is None:
-        return set()
+        return []
     opened = (
         strict_json.parse_stored(payload) if isinstance(payload, bytes) else payload
     )
-    whole = [event.event_type, *(_fold_texts(opened[name]) for name in event.together)]
-    return {blind_index.digest_value(keys, strict_json.dump_canonical(whole).decode())}
+    texts = {name: _fold_texts(opened[name]) for name in event.together}
+    found = []
+    for spelling in blind_index.list_predicate_spellings(opened["predicate"]):
+        texts["predicate"] = spelling
+        whole = strict_json.dump_canonical([event.event_type, *texts.values()])
+        found.append(blind_index.digest_value(keys, whole.decode()))
+    return found
 
 
 def _digest_texts(keys: SubjectKeys, texts: Iterable[str]) -> set[bytes]:

@@ -6,7 +6,6 @@ Facts are derived from assertions on reading.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
@@ -161,10 +160,9 @@ def decide_assert_facts(
     if held + len(command.facts) > MAX_ASSERTIONS:
         raise SubjectFullError(max_assertions=MAX_ASSERTIONS)
     if held + len(command.facts) > MAX_OF_TIMELINE:
-        fresh = Counter(fact.timeline for fact in command.facts)
-        for timeline, there in pages.count_assertions([*fresh]).items():
-            if there + fresh[timeline] > MAX_OF_TIMELINE:
-                raise TimelineFullError(max_assertions=MAX_OF_TIMELINE)
+        timelines = [fact.timeline for fact in command.facts]
+        if timelines and pages.count_fullest(timelines) > MAX_OF_TIMELINE:
+            raise TimelineFullError(max_assertions=MAX_OF_TIMELINE)
     for fact in command.facts:
         event = FactAsserted(origin=fact.origin, source=fact.source)
         decision.emit(event, fact.payload)

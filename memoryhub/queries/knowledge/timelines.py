@@ -38,8 +38,9 @@ from memoryhub.vault.registry.lru import Lru
 AT_ONCE = 50
 #: Assertions from which on an answer is cached, and of all cached answers: some 12 MB.
 _LONG, _KEPT = 1_000, 50_000
-#: Cached answers, by home thread, its head, and the assertions that were asked for.
-_answers: Lru[tuple[UUID, int, tuple[int, ...]], list[Timeline]] = Lru(
+#: Cached answers, by home thread, its head, whether its predicates are to be folded
+#: anew, and the assertions that were asked for.
+_answers: Lru[tuple[UUID, int, bool | None, tuple[int, ...]], list[Timeline]] = Lru(
     _KEPT, name="assertions of long facts"
 )
 #: Rows fetched at once when all of a subject's rows are read.
@@ -194,7 +195,7 @@ def list_timelines(
 
     One query; none where a long answer is cached and `home` has no event since.
     """
-    key = (home.id, home.head_seq, (*seqs,))
+    key = (home.id, home.head_seq, home.predicates_due, (*seqs,))
     found = _answers.get(key)
     if found is None:
         rows = statements.select_timelines(home.id, seqs) if seqs else []

@@ -47,9 +47,9 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import episodes, pending
 from memoryhub.queries.episodes.episodes import EpisodeView
-from memoryhub.queries.knowledge import facts as known
-from memoryhub.queries.knowledge.facts import AssertionSource, FactFilter
+from memoryhub.queries.knowledge.facts import AssertionSource
 from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.knowledge.predicates import list_predicates
 from memoryhub.services.knowledge import facts, homes
 from memoryhub.services.model_calls import (
     Ask,
@@ -63,8 +63,6 @@ from memoryhub.vault.keys import keys
 ACTOR = "worker:consolidation"
 #: Most characters of an exchange given to the model; the middle is left out.
 _MAX_PROMPT_CHARS = 24_000
-#: Predicates in use that the prompt lists, so that the model reuses them.
-_MAX_PREDICATES = 50
 #: Exchanges with an equally long first message that are compared.
 _MAX_ALIKE = 10
 
@@ -383,18 +381,11 @@ def _build_facts(due: DueExchange, claims: Sequence[NewFact]) -> tuple[NewFact, 
 
 def _build_messages(due: DueExchange) -> list[Message]:
     """Build the messages for the model."""
-    used = _list_predicates(due.thread.subject)
+    used = list_predicates(due.thread.subject)
     parts = [f"Predicates in use: {', '.join(used)}"] if used else []
     parts += [f"It took place at {due.episode.occurred_at.isoformat()}."]
     parts.append(_render_exchange(due.episode))
     return [build_message("system", PROMPT), build_message("user", "\n\n".join(parts))]
-
-
-def _list_predicates(subject: Subject) -> list[str]:
-    """List the predicates of the subject's valid facts, at most 50."""
-    where = FactFilter(valid_at=clock.now())
-    found = known.list_facts(subject, where, limit=200).items
-    return [*dict.fromkeys(fact.predicate for fact in found)][:_MAX_PREDICATES]
 
 
 def _render_exchange(episode: EpisodeView) -> str:

@@ -95,12 +95,34 @@ def fold(text: str) -> str:
     return " ".join(folded.split())
 
 
+def fold_predicate(text: str) -> str:
+    """Fold a predicate: a run of blanks, underscores and hyphens is one underscore.
+
+    `lives in`, `Lives-In` and `lives_in` fold to one text; folding is idempotent. A
+    predicate without a letter or digit is folded as any text.
+    """
+    folded = fold(text)
+    return "_".join(filter(None, _SEPARATORS.split(folded))) or folded
+
+
+def list_predicate_spellings(text: str) -> list[str]:
+    """List the foldings of a predicate: `fold_predicate` first, then older foldings.
+
+    Before `fold_predicate`, a separator counted as itself.
+    """
+    now = fold_predicate(text)
+    before = (fold(text), now.replace("_", " "), now.replace("_", "-"))
+    return [*dict.fromkeys((now, *before))]
+
+
 def _fold_once(text: str) -> str:
     seen = _UNSEEN.sub("", unicodedata.normalize("NFKD", text)).casefold()
     alike = unicodedata.normalize("NFKD", seen).translate(_ALIKE)
     return unicodedata.normalize("NFKC", alike)
 
 
+#: Blanks, underscores and hyphens of a folded text.
+_SEPARATORS = re.compile("[ _\u2010-]+")
 #: Controls that are no white space, and code points that a reader does not see:
 #: Default_Ignorable_Code_Point of Unicode 15, with the blank braille cell.
 _UNSEEN = re.compile(

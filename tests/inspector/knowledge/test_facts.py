@@ -161,6 +161,27 @@ def test_confirming_assertion_opens_the_confirmed_fact(
     assert "2 confirmations" in fetch_text(owner, sent.headers["Location"])
 
 
+def test_near_property_is_asked_about_before_a_fact_is_written(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    say(agent, ann, claim("Lindau", 0, predicate="lives_in"))
+    assert '<option value="lives_in">' in fetch_text(owner, ADD)
+    typed = {**CLAIM, "predicate": "live in", "value": "Oslo"}
+    # An answer to the question about another property is none to this one.
+    for form in (typed, {**typed, "use": "home"}, {**typed, "keep": "lives in"}):
+        page = owner.post(ADD, form).content.decode()
+        assert "Did you mean <b>lives_in</b>?" in page
+        assert 'name="keep" value="live in"' in page
+    assert len(every(ann, ended=True)) == 1
+    assert owner.post(ADD, {**typed, "use": "lives_in"}).status_code == 302
+    (fact,) = every(ann)
+    assert (fact.predicate, fact.value) == ("lives_in", "Oslo")
+    assert owner.post(ADD, {**typed, "keep": "live in"}).status_code == 302
+    assert len(every(ann)) == 2
+    # Another spelling of a property in use is that property.
+    assert owner.post(ADD, {**typed, "predicate": "Lives-In"}).status_code == 302
+
+
 @pytest.mark.parametrize(
     ("field", "wrong"),
     [

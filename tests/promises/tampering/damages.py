@@ -19,10 +19,16 @@ from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.models.working_memory import DueValue, Key
 
 #: Of a thread's row, what the journal does not say: its name, its salt (which only
-#: counts where there are names), the copies that lists sort by, a mark for workers and
+#: counts where there are names), the copies that lists sort by, marks for workers and
 #: where it was imported from. Whose it is has a test of its own.
 UNTOLD = {"name", "name_salt", "listed_at", "levels_due", "observer_due", "origin"}
-UNTOLD |= {"project_id", "subject_id", "listed_rate", *listed_columns.COPIES}
+UNTOLD |= {
+    "predicates_due",
+    "project_id",
+    "subject_id",
+    "listed_rate",
+    *listed_columns.COPIES,
+}
 
 
 @dataclass(frozen=True, slots=True)

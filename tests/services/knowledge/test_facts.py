@@ -26,11 +26,14 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import facts as known
 from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.knowledge.predicates import list_predicates
 from memoryhub.queries.search import hits, searching
 from memoryhub.queries.search.searching import SearchRequest
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import restrictions, subjects
 from memoryhub.services.rebuild import rebuild
+from memoryhub.vault.keys import blind_index, keys
 from tests.cast import bundled, factories, forgetting
 from tests.cast.knowing import (
     claim,
@@ -79,6 +82,24 @@ def test_asserted_facts_are_read_as_of_any_day(agent: Agent, ann: Subject) -> No
         None,
         "single",
     )
+
+
+def test_spellings_of_a_predicate_are_one_timeline(agent: Agent, ann: Subject) -> None:
+    say(agent, ann, claim("Lindau", 0, predicate="lives_in"))
+    say(agent, ann, claim("Oslo", 31, predicate="lives in"))
+    say(agent, ann, claim("fish", 0, predicate="Allergic-To"))
+    configure(agent, ann, None, "Lives-In")
+    for spelling in ("lives_in", "lives in", "Lives-In", " LIVES__in "):
+        found = every(ann, ended=True, predicate=spelling)
+        assert to_spans(found) == [("Lindau", 0, 31), ("Oslo", 31, None)], spelling
+        # Each fact is shown as its earliest assertion spells it.
+        assert [fact.predicate for fact in found] == ["lives_in", "lives in"]
+    (fact,) = every(ann, predicate="allergic to")
+    assert fact.cardinality == "multi"
+    # Newest first, each as spelled last.
+    assert list_predicates(ann) == ["Allergic-To", "lives in"]
+    home = Thread.objects.select_related("subject").get(subject=ann, home=True)
+    assert verify(home) is None
 
 
 def test_recorded_time_is_the_home_threads(agent: Agent, ann: Subject) -> None:
@@ -187,7 +208,7 @@ def test_claim_beyond_the_limits_is_refused(
     monkeypatch.setattr(kernel, "MAX_OF_TIMELINE", 2)
     say(agent, ann, claim("A", 0), claim("B", 1))
     with pytest.raises(TimelineFullError):
-        say(agent, ann, claim("C", 2, predicate="HOME airport"))
+        say(agent, ann, claim("C", 2, predicate="HOME-airport"))
     say(agent, ann, claim("Gold", 0, predicate="tier"))
     with pytest.raises(SubjectFullError):
         say(agent, ann, claim("Silver", 1, predicate="tier"), claim("x", predicate="y"))
@@ -228,9 +249,18 @@ def test_erased_fact_may_not_be_asserted_again(agent: Agent, ann: Subject) -> No
         "fact"
     ]
     ann.refresh_from_db()
-    for again in (claim("osl", 9), claim("OSL", 1, predicate="Home Airport")):
+    again = (claim("osl", 9), claim("OSL", 1, predicate="Home_Airport"))
+    for each in again:
         with pytest.raises(ValueErasedError):
-            say(agent, ann, again)
+            say(agent, ann, each)
+    # A tombstone of an older version has the blank of the erased spelling.
+    opened = keys.get_subject_keys(ann.id, epoch=ann.epoch)
+    whole = '["fact.asserted","user","home airport","osl"]'
+    stones = Tombstone.objects.filter(kind="value")
+    assert stones.update(digest=blind_index.digest_value(opened, whole)) == 1
+    for each in again:
+        with pytest.raises(ValueErasedError):
+            say(agent, ann, each)
     # The value alone is too short to be kept out; another triple is free.
     say(agent, ann, claim("OSL", 1, predicate="flies to"), claim("BGO", 1))
     assert len(every(ann)) == 2

@@ -171,6 +171,23 @@ def test_folding_twice_is_folding_once(text: str) -> None:
     assert blind_index.fold(once) == once
 
 
+@pytest.mark.parametrize(
+    "text", ["lives in", "Lives-In", "lives_in", "_lives - in_", "LIVES\u2011in"]
+)
+def test_predicate_has_one_spelling(text: str) -> None:
+    assert blind_index.fold_predicate(text) == "lives_in"
+    assert "lives in" in blind_index.list_predicate_spellings(text)
+    assert "lives-in" in blind_index.list_predicate_spellings(text)
+
+
+@per_test
+@given(text=st.text(max_size=60) | st.text("a _-\u0301", max_size=9))
+def test_predicate_folded_twice_is_folded_once(text: str) -> None:
+    once = blind_index.fold_predicate(text)
+    assert blind_index.fold_predicate(once) == once
+    assert bool(once) is bool(blind_index.fold(text))
+
+
 @pytest.mark.parametrize("text", ["STRASSE", "straße", "Straße"])
 def test_case_is_folded_not_lowered(ann: SubjectKeys, text: str) -> None:
     assert stone(ann, text) == stone(ann, "strasse")

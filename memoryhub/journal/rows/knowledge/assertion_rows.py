@@ -29,13 +29,28 @@ from memoryhub.vault.keys.keys import SubjectKeys
 
 def digest_timeline(keys: SubjectKeys, entity: str, predicate: str) -> bytes:
     """Return the digest of a timeline, however its entity and predicate are spelled."""
-    fold = blind_index.fold
-    return blind_index.digest_lookup(keys, "timeline", fold(entity), fold(predicate))
+    texts = blind_index.fold(entity), blind_index.fold_predicate(predicate)
+    return blind_index.digest_lookup(keys, "timeline", *texts)
 
 
 def digest_word(keys: SubjectKeys, name: str, text: str) -> bytes:
     """Return the digest of an `entity`, a `predicate` or a `value`."""
-    return blind_index.digest_lookup(keys, name, blind_index.fold(text))
+    is_predicate = name == "predicate"
+    fold = blind_index.fold_predicate if is_predicate else blind_index.fold
+    return blind_index.digest_lookup(keys, name, fold(text))
+
+
+def refresh_rows(thread: UUID, *, after: int) -> int | None:
+    """Complete a home thread's next 500 rows anew; rewrite the rows that change.
+
+    For rows whose predicates an older version folded. Returns the last seq looked at;
+    None after the last row. Call it in the transaction that has locked the thread.
+    """
+    found = ASSERTIONS.filter_thread(thread).filter(seq__gt=after).order_by("seq")
+    rows = ASSERTIONS.read(found[:CHUNK])
+    changed = {*_complete_rows(rows)} - {*rows}
+    ASSERTIONS.write({(thread, row.seq): row for row in changed})
+    return rows[-1].seq if len(rows) == CHUNK else None
 
 
 def _list_seqs(state: ThreadState) -> Iterable[int]:
@@ -122,8 +137,8 @@ def _fill_row(
     )
     if row.cardinality is not None:
         return row
-    spelled = blind_index.fold(predicate).replace(" ", "_")
-    many = payload.get("many", False) or spelled in MULTI
+    is_multi = blind_index.fold_predicate(predicate) in MULTI
+    many = payload.get("many", False) or is_multi
     return row._replace(
         value=digest_word(keys, "value", payload["value"]),
         many=many,
