@@ -167,8 +167,9 @@ def _list_places(path: str) -> list[str]:
 
 def _query(ways: Mapping[str, Any], parameters: Mapping[str, Any]) -> Query:
     found = {}
-    for referred in ways["get"]["parameters"]:
-        each = parameters[referred["$ref"].rpartition("/")[2]]
+    for given in ways["get"]["parameters"]:
+        name = given.get("$ref", "").rpartition("/")[2]
+        each = parameters[name] if name else given
         if each["in"] == "query":
             named = each["name"]
             found[named] = _NUMBERED.get(named) or each["schema"].get("enum", ())

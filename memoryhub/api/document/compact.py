@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
+
+import orjson
 
 SchemaPart = dict[str, Any]
 
@@ -11,6 +14,8 @@ _SCHEMAS: Final = "#/components/schemas/"
 _SCALARS: Final = frozenset({"boolean", "integer", "number", "string"})
 #: Members that hold example values, not schemas, whatever the values contain.
 _VALUES: Final = ("example", "examples")
+#: Share of an example's bytes from which its records' examples stand for it.
+_MOSTLY: Final = 0.7
 
 
 class Shared:
@@ -99,14 +104,96 @@ def prune(schemas: dict[str, SchemaPart], roots: Any) -> None:
         del schemas[name]
 
 
-def drop_list_examples(schemas: dict[str, SchemaPart]) -> None:
-    """Drop the example of a list whose records have one: programs compose it."""
-    for schema in schemas.values():
-        properties = schema.get("properties", {})
-        if properties.keys() == {"items", "next"}:
-            record = str(properties["items"]["items"].get("$ref", ""))
-            if "examples" in schemas.get(record.removeprefix(_SCHEMAS), {}):
-                schema.pop("examples", None)
+def share_examples(schemas: dict[str, SchemaPart]) -> None:
+    """Replace examples that mostly consist of records by examples of these records.
+
+    A record of many answers then has one example, of which programs compose those of
+    the answers.
+    """
+    waiting = [*schemas]
+    while waiting:
+        schema = schemas[waiting.pop(0)]
+        (example,) = schema.get("examples", [None])
+        records = [*_iter_records(schema, example)]
+        size = _measure([record for _, record in records])
+        if not records or size < _MOSTLY * _measure(example):
+            continue
+        del schema["examples"]
+        for name, record in records:
+            schemas[name].setdefault("examples", [record])
+            waiting.append(name)
+
+
+def _iter_records(schema: SchemaPart, example: Any) -> Iterator[tuple[str, SchemaPart]]:
+    """Yield the objects that an example's fields hold, with the names of schemas."""
+    for field, value in example.items() if isinstance(example, dict) else ():
+        name = _find_record(schema.get("properties", {}).get(field, {}))
+        for each in value if isinstance(value, list) else [value]:
+            if name and isinstance(each, dict):
+                yield name, each
+
+
+def _find_record(part: SchemaPart) -> str:
+    """Return the name of the schema of a field, of its items or its one choice."""
+    choices = [each for each in part.get("anyOf", ()) if "null" not in each.values()]
+    (part,) = choices if len(choices) == 1 else [part]
+    reference = part.get("items", part).get("$ref", "")
+    return str(reference).removeprefix(_SCHEMAS)
+
+
+def _measure(value: Any) -> int:
+    return len(orjson.dumps(value))
+
+
+def name_fields(schemas: dict[str, SchemaPart], names: Mapping[str, str]) -> None:
+    """Store each named field, as its `<schema>.<field>` has it, once.
+
+    Alike fields of its name refer to it.
+    """
+    for name, holder in names.items():
+        schema, _, field = holder.partition(".")
+        shared = schemas[schema]["properties"][field]
+        for each in schemas.values():
+            if each.get("properties", {}).get(field) == shared:
+                each["properties"][field] = {"$ref": _SCHEMAS + name}
+        schemas[name] = shared
+
+
+def name_schema(schema: SchemaPart, name: str, part: Any) -> None:
+    """Refer to a named schema wherever a part has exactly its members, if not more."""
+    for each in _iter_objects(part):
+        if schema.items() <= each.items():
+            for member in schema:
+                del each[member]
+            each["$ref"] = _SCHEMAS + name
+
+
+def write_out_rare_parts(document: SchemaPart, kinds: Sequence[str]) -> None:
+    """Write out shared parts of these kinds that take no more bytes so.
+
+    A reference to a part that stays leads to the part itself: generators follow one.
+    """
+    components = document["components"]
+    references = [each for each in _iter_objects(document["paths"]) if "$ref" in each]
+    uses = Counter(each["$ref"] for each in references)
+    rare = dict[str, SchemaPart]()
+    for kind in kinds:
+        shared = components[kind]
+        for name, part in [*shared.items()]:
+            reference = f"#/components/{kind}/{name}"
+            base = shared.get(part.get("$ref", "").rpartition("/")[2], {})
+            whole = {**base, **part}
+            whole.pop("$ref", None)
+            count = uses[reference]
+            kept = count * _measure({"$ref": reference}) + _measure({name: whole})
+            if 0 < count * _measure(part) <= kept:
+                rare[reference] = shared.pop(name)
+            else:
+                shared[name] = whole
+    for each in references:
+        if part := rare.get(each["$ref"], {}):
+            del each["$ref"]
+            each.update(part)
 
 
 def name_enums(schemas: dict[str, SchemaPart], names: Mapping[str, object]) -> None:

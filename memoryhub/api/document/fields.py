@@ -252,7 +252,7 @@ def _parse_id(text: str) -> UUID:
     return UUID(text)
 
 
-_NAME_SCHEMA = {"type": "string", "pattern": names.NAME_PATTERN}
+NAME_SCHEMA = {"type": "string", "pattern": names.NAME_PATTERN}
 _TIME_SCHEMA = {"type": "string", "format": "date-time"}
 
 Id = Annotated[
@@ -260,12 +260,12 @@ Id = Annotated[
     PlainValidator(_parse_id),
     WithJsonSchema({"type": "string", "format": "uuid"}),
 ]
-Name = Annotated[str, AfterValidator(_check_name), WithJsonSchema(_NAME_SCHEMA)]
+Name = Annotated[str, AfterValidator(_check_name), WithJsonSchema(NAME_SCHEMA)]
 ThreadName = Annotated[
-    str, AfterValidator(check_thread_name), WithJsonSchema(_NAME_SCHEMA)
+    str, AfterValidator(check_thread_name), WithJsonSchema(NAME_SCHEMA)
 ]
 OwnPageId = Annotated[
-    str, AfterValidator(_check_own_page_id), WithJsonSchema(_NAME_SCHEMA)
+    str, AfterValidator(_check_own_page_id), WithJsonSchema(NAME_SCHEMA)
 ]
 BlockName = Annotated[
     str,
@@ -323,7 +323,7 @@ Time = Annotated[datetime, PlainValidator(parse_time), WithJsonSchema(_TIME_SCHE
 Label = Annotated[
     LabelValue,
     PlainValidator(_check_label),
-    WithJsonSchema({"anyOf": [_NAME_SCHEMA, {"type": "number"}, {"type": "boolean"}]}),
+    WithJsonSchema({"anyOf": [NAME_SCHEMA, {"type": "number"}, {"type": "boolean"}]}),
 ]
 Labels = Annotated[
     dict[Name, Label],

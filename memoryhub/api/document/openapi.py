@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoryhub.api.document import compact, glossary
-from memoryhub.api.document.fields import By
+from memoryhub.api.document.fields import NAME_SCHEMA, By
 from memoryhub.api.document.refused import SharedResponses
 from memoryhub.api.document.schemas import ErrorOut
 from memoryhub.errors import (
@@ -119,6 +119,36 @@ _ENUMS = {
     "PageType": PageType,
     "Tier": Tier,
 }
+#: Fields that several schemas have alike; a client has each once, by this name.
+_FIELDS = {
+    "ByteCount": "SlotOut.bytes",
+    "ErasureState": "ErasureOut.state",
+    "ErasureWait": "ErasureOut.waiting_on",
+    "EvictionPolicy": "ConfigOut.policy",
+    "ExpiryTime": "KeyOut.expires_at",
+    "KeySeq": "KeyOut.seq",
+    "Labels": "ThreadIn.labels",
+    "MemoryKinds": "RecallIn.kinds",
+    "NextCursor": "SlotsOut.next",
+    "OverBudget": "TurnOut.over_budget",
+    "PageContent": "PageIn.content",
+    "PageId": "PageOut.page_id",
+    "PageLevels": "PageOut.levels",
+    "PageVersion": "PageOut.version",
+    "PinRule": "PageOut.pinned",
+    "Provenance": "PageIn.provenance",
+    "SearchOrder": "RecallIn.order",
+    "SearchQuery": "RecallIn.query",
+    "Seq": "SlotOut.seq",
+    "SlotIndex": "SlotOut.index",
+    "TaskData": "TaskOut.data",
+    "ThreadId": "ThreadOut.thread_id",
+    "ThreadName": "ThreadOut.thread",
+    "TokenCount": "SlotOut.tokens",
+    "TurnNumber": "TurnOut.turn",
+    "UnknownReferences": "TurnOut.unknown_refs",
+    "WriteTime": "SlotOut.at",
+}
 #: Schemas of request headers.
 _KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 _SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
@@ -146,8 +176,9 @@ def complete(document: dict[str, Any]) -> None:
     errors = {"$ref": "#/components/schemas/ErrorOut"}
     compact.prune(schemas, [document["paths"], errors])
     glossary.describe(schemas)
-    compact.drop_list_examples(schemas)
+    compact.share_examples(schemas)
     compact.name_enums(schemas, _ENUMS)
+    compact.name_fields(schemas, _FIELDS)
     _hoist_security(document)
     refusals, parameters = SharedResponses(), compact.Shared("parameters")
     for path, methods in document["paths"].items():
@@ -165,6 +196,9 @@ def complete(document: dict[str, Any]) -> None:
         "responses": refusals.named,
         "parameters": parameters.named,
     }
+    compact.write_out_rare_parts(document, ("parameters", "responses"))
+    compact.name_schema(NAME_SCHEMA, "Name", document)
+    schemas["Name"] = {**NAME_SCHEMA}
 
 
 def _hoist_security(document: dict[str, Any]) -> None:

@@ -103,6 +103,8 @@ _HEADERS: Final = {
 }
 
 
+#: Description of refusals whose reference has none.
+_REFUSAL: Final = "A refusal, named by its `code`."
 #: Uses of an answer up to which it is written out in each operation.
 _FEW: Final = 2
 
@@ -155,7 +157,12 @@ class SharedResponses:
         self, status: int, codes: set[str], common: set[str]
     ) -> dict[str, str]:
         """Build the response of one status, without the codes that `default` lists."""
-        response = _build_response(f"{_render_codes(codes - common)}.", [status])
+        description = f"{_render_codes(codes - common)}."
+        response = _build_response(description, [status])
+        if "headers" not in response:
+            # A reference may have a description of its own, which takes precedence.
+            shared = self._shared.refer("Refusal", _build_response(_REFUSAL, []))
+            response = {**shared, "description": description}
         return self._shared.refer(str(status), response)
 
     def _build_default(self, common: Codes, *, writes: bool) -> dict[str, str]:
@@ -166,9 +173,8 @@ class SharedResponses:
         description = (
             f"Any operation {'with' if writes else 'without'} a body: {listed}."
         )
-        return self._shared.refer(
-            "default", _build_response(description, sorted(common))
-        )
+        name = "write" if writes else "read"
+        return self._shared.refer(name, _build_response(description, sorted(common)))
 
 
 def _build_response(description: str, statuses: list[int]) -> dict[str, Any]:

@@ -79,11 +79,16 @@ def test_text_of_a_fact_is_taken_as_documented(name: str, text: str) -> None:
         assert documented
 
 
+def _follow_reference(part: dict[str, Any]) -> dict[str, Any]:
+    _, _, kind, name = part["$ref"].split("/")
+    found: dict[str, Any] = DOCUMENT["components"][kind][name]
+    return found
+
+
 def _resolve_schema(part: dict[str, Any]) -> dict[str, Any]:
     """Return the schema that the part refers to, or the part itself."""
     while "$ref" in part:
-        _, _, kind, name = part["$ref"].split("/")
-        part = DOCUMENT["components"][kind][name]
+        part = _follow_reference(part)
     return part
 
 
@@ -91,7 +96,7 @@ def _list_codes(operation: dict[str, Any], status: int) -> set[str]:
     """Return the codes that an operation can answer with a status."""
     found = dict[str, str]()
     for named, response in operation["responses"].items():
-        listed = _resolve_schema(response)["description"]
+        listed = _describe(response)
         if named == "default":
             _, _, listed = listed.partition(f"{status}: ")
             listed, _, _ = listed.partition(";")
@@ -109,7 +114,7 @@ def test_operation_documents_everything(label: str) -> None:
     for status, each in operation["responses"].items():
         response = _resolve_schema(each)
         if status == "default" or status[0] in "45":
-            _check_refusal(response)
+            _check_refusal(each)
         elif binary := response["content"].get("application/zip"):
             assert binary["schema"] == {"type": "string", "format": "binary"}
         else:
@@ -119,19 +124,29 @@ def test_operation_documents_everything(label: str) -> None:
 
 
 def _check_example(body: dict[str, Any]) -> None:
-    """Check that each kind of value has an example, a list by that of its records."""
+    """Check that each kind of value has one example, or records that have one."""
     for each in body.get("anyOf", [body]):
-        kind = _resolve_schema(each)
-        if "examples" not in kind:
-            assert kind["properties"].keys() == {"items", "next"}
-            kind = _resolve_schema(kind["properties"]["items"]["items"])
-        assert len(kind["examples"]) == 1
+        assert _has_example(_resolve_schema(each))
 
 
-def _check_refusal(refusal: dict[str, Any]) -> None:
+def _has_example(kind: dict[str, Any]) -> bool:
+    if "examples" in kind:
+        return len(kind["examples"]) == 1
+    fields = kind.get("properties", {}).values()
+    return any(_has_example(_find_record(each)) for each in fields)
+
+
+def _find_record(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field, of its items or its first choice."""
+    (choice, *_) = field.get("anyOf", [field])
+    return _resolve_schema(choice.get("items", choice))
+
+
+def _check_refusal(each: dict[str, Any]) -> None:
+    refusal = _resolve_schema(each)
     assert refusal["content"].keys() == {MEDIA_TYPE}
     _check_example(refusal["content"][MEDIA_TYPE]["schema"])
-    assert re.search("`[a-z_]+`", refusal["description"])
+    assert re.search("`[a-z_]+`", _describe(each))
 
 
 def _documented() -> set[str]:
@@ -146,12 +161,14 @@ def _documented() -> set[str]:
 
 def test_openapi_document_is_small() -> None:
     """A documentation page shows so small a document at once."""
-    assert len(orjson.dumps(DOCUMENT)) <= 350_000
+    assert len(orjson.dumps(DOCUMENT)) <= 330_000
 
 
 def _describe(part: dict[str, Any]) -> str:
-    """Return the description of a part, or that of the enum that it names."""
-    return str(part.get("description") or _resolve_schema(part).get("description", ""))
+    """Return the description of a part, or the first of those that it refers to."""
+    while "description" not in part and "$ref" in part:
+        part = _follow_reference(part)
+    return str(part.get("description", ""))
 
 
 def test_enum_of_many_fields_is_told_once() -> None:
@@ -166,6 +183,17 @@ def test_enum_of_many_fields_is_told_once() -> None:
     assert told[get_args(Modality)] == 1
 
 
+def test_shared_parts_are_referred_to_more_than_once() -> None:
+    """A part of one operation stands there; a named schema has a user at least."""
+    uses = Counter(re.findall(r'"#/components/([^"]+)"', json.dumps(DOCUMENT)))
+    listed = {
+        f"{kind}/{name}": 1 + (kind != "schemas")
+        for kind in ("parameters", "responses", "schemas")
+        for name in DOCUMENT["components"][kind]
+    }
+    assert [name for name, least in listed.items() if uses[name] < least] == []
+
+
 def test_everything_is_described() -> None:
     """Each property, parameter and header has a description, and none is left over."""
     components = DOCUMENT["components"]
@@ -176,10 +204,18 @@ def test_everything_is_described() -> None:
     }
     for response in components["responses"].values():
         parts |= response.get("headers", {})
-    named = {each["name"]: each for each in components["parameters"].values()}
+    parameters = [
+        _resolve_schema(each)
+        for operation in OPERATIONS.values()
+        for each in operation["parameters"]
+    ]
+    named = {each["name"]: each for each in parameters}
     untold = [
         name
-        for name, part in [*parts.items(), *components["parameters"].items()]
+        for name, part in [
+            *parts.items(),
+            *((each["name"], each) for each in parameters),
+        ]
         if not re.fullmatch(r"\S.*\.", _describe(part))
     ]
     assert untold == []
