@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.harness.environments import build_environment
 from tests.harness.instances import Server
-from tools import bootstrap
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -72,19 +72,7 @@ def environments(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Path]:
     """Return a function that makes an environment with the client and an extra."""
-    uv = bootstrap.find_uv()
-
-    @cache
-    def build(needs: str) -> Path:
-        folder = tmp_path_factory.mktemp("environment")
-        subprocess.run([uv, "venv", "-q", folder / "venv"], check=True)
-        made: Path = folder / "venv" / "bin" / "python"
-        install = [uv, "pip", "install", "-q", "--python", made]
-        wanted = [f"{ROOT}/{needs}", "hypothesis>=6.170,<7"]
-        subprocess.run([*map(str, install), *wanted], check=True)
-        return made
-
-    return build
+    return partial(build_environment, tmp_path_factory.mktemp("environments"))
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ pytest.importorskip("pydantic_ai")
 from memoryhub.models.access.api_keys import MEMORY_SCOPES
 from tests.governance.hubs import Hub, KnownNames, ok
 from tests.governance.ways_in import WAYS_IN, EntryPlace, WayIn
+from tests.harness.environments import build_environment
 from tests.promises.clear.scanner import Scanner
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -24,8 +25,15 @@ Ways = pytest.mark.parametrize("way", WAYS_IN.values(), ids=WAYS_IN)
 MakeEntry = Callable[..., EntryPlace]
 
 
+@pytest.fixture(scope="module")
+def environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("environments")
+
+
 @pytest.fixture
-def make_entry(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeEntry:
+def make_entry(
+    hub: Hub, tmp_path: Path, environments: Path, monkeypatch: pytest.MonkeyPatch
+) -> MakeEntry:
     """Return a function that builds a place for a new person, by a key with scopes."""
     monkeypatch.setenv("MEM0_DIR", str(tmp_path / "mem0"))
     monkeypatch.setenv("MEM0_TELEMETRY", "false")
@@ -46,6 +54,7 @@ def make_entry(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mak
         name=f"n{uuid4().hex}",
         folder=tmp_path,
         run_import=run_import,
+        build_environment=partial(build_environment, environments),
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
+import subprocess
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -34,6 +36,10 @@ from memoryhub_client.langgraph_store import MemoryHubStore
 from memoryhub_client.openai_agents import MemoryHubSession
 from memoryhub_client.pydantic_history import MemoryHubConversationStore
 
+ROOT = Path(__file__).resolve().parent.parent.parent
+#: Runs where ADK is installed.
+ADK_WRITER = ROOT / "tests" / "client" / "adk" / "write_session.py"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryPlace:
@@ -48,6 +54,8 @@ class EntryPlace:
     folder: Path
     #: Runs `manage.py import` in the project, and returns its exit code and output.
     run_import: Callable[..., tuple[int, str]]
+    #: Makes an environment with the client and an extra, and returns its Python.
+    build_environment: Callable[[str], Path]
 
 
 class WayRefused(Exception):
@@ -130,6 +138,25 @@ async def write_by_pydantic_ai(place: EntryPlace, text: str) -> None:
         await store.save(result, scope=place.person)
 
 
+async def write_by_adk(place: EntryPlace, text: str) -> None:
+    """Write two sessions, one of which is deleted, in ADK's own environment."""
+    python = await asyncio.to_thread(place.build_environment, "memoryhub_client[adk]")
+    env = {**os.environ, "MEMORYHUB_URL": place.url, "MEMORYHUB_KEY": place.key}
+    env.pop("PYTHONPATH", None)
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [python, ADK_WRITER, place.person, place.name],
+        input=text,
+        env=env,
+        cwd=place.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise WayRefused(done.stderr)
+
+
 async def write_file(place: EntryPlace, text: str, *, packed: bool) -> None:
     """Import a file of chats, or a database of LangGraph's saver."""
     if packed:
@@ -167,6 +194,7 @@ WAYS_IN = {
     "mem0": WayIn(write_by_mem0, (WayRefused,)),
     "openai-agents": WayIn(write_by_agents_sdk),
     "pydantic-ai": WayIn(write_by_pydantic_ai),
+    "google-adk": WayIn(write_by_adk, (WayRefused,)),
     "copied-checkpoints": WayIn(copy_file, takes_large=True),
     "imported-chat": WayIn(partial(write_file, packed=False), (WayRefused,), False),
     "imported-langgraph": WayIn(partial(write_file, packed=True), (WayRefused,), False),
