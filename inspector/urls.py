@@ -22,6 +22,7 @@ from inspector.knowledge import (
     facts,
     undo,
 )
+from inspector.lists import person_visits
 from inspector.live import health
 from inspector.memory import (
     checkpoints,
@@ -105,6 +106,16 @@ P = "p/<project:project>"
 T = f"{P}/threads/<name:thread>"
 S, E = f"{P}/subjects/<uuid:subject>", f"{P}/erasures/<uuid:erasure>"
 
+#: Pages of a person's memory: path behind the person's address, view and route.
+PERSON_PAGES = (
+    ("facts", facts.show, "facts"),
+    ("add-fact", fact_adding.add, "fact-add"),
+    ("facts/<seq:fact>/<slug:verb>", fact_acts.act, "fact-act"),
+    ("add-block", block_acts.add, "block-add"),
+    ("blocks/<block_name:block>/edit", block_acts.edit, "block-edit"),
+    ("recall", recall.show, "recall"),
+)
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", projects.redirect_home, name="home"),
     path("projects", projects.index, name="projects"),
@@ -154,6 +165,21 @@ urlpatterns: list[URLPattern | URLResolver] = [
         f"{S}/episodes/consolidate", episodes.consolidate, name="episodes-consolidate"
     ),
     path(f"{S}/episodes/retry", episodes.retry, name="episode-retry"),
+    path(f"{S}/facts/<seq:fact>/correct", fact_correcting.correct, name="fact-correct"),
+    *(path(f"{S}/{at}", view, name=route) for at, view, route in PERSON_PAGES),
+    # The same pages had addresses under each thread of the person.
+    *(
+        path(
+            f"{T}/{at}",
+            person_visits.redirect_old_address,
+            {"route": route},
+            name=f"thread-{route}",
+        )
+        for at, route in (
+            ("blocks", "blocks"),
+            *((at, route) for at, _, route in PERSON_PAGES),
+        )
+    ),
     path(f"{S}/reveal", subjects.reveal, name="subject-reveal"),
     path(f"{S}/export", subject_exports.export, name="subject-export"),
     path(f"{S}/restrict", subject_acts.restrict, name="subject-restrict"),
@@ -233,19 +259,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
         {"tab": "working-set"},
         name="working-set",
     ),
-    path(f"{T}/facts", facts.show, name="facts"),
-    path(f"{T}/add-fact", fact_adding.add, name="fact-add"),
-    path(f"{T}/facts/<seq:fact>/correct", fact_correcting.correct, name="fact-correct"),
-    path(f"{T}/facts/<seq:fact>/<slug:verb>", fact_acts.act, name="fact-act"),
     path(
         f"{T}/observer/instructions",
         instruction_form.edit,
         name="observer-instructions",
     ),
     path(f"{T}/observer/<slug:verb>", observer_acts.act, name="observer-act"),
-    path(f"{T}/add-block", block_acts.add, name="block-add"),
-    path(f"{T}/blocks/<block_name:block>/edit", block_acts.edit, name="block-edit"),
-    path(f"{T}/recall", recall.show, name="recall"),
     path(f"{T}/close", threads.close, name="close"),
     path(f"{T}/reopen", threads.reopen, name="reopen"),
     path(f"{T}/retention", retention.edit, name="retention"),

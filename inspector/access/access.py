@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Concatenate, ParamSpec, cast
 from urllib.parse import urlencode
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth import logout
@@ -27,6 +28,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.access import members
+from memoryhub.queries.people import profiles
 from memoryhub.queries.threads import threads
 from memoryhub.services.access import second_factors
 
@@ -145,10 +147,25 @@ def require_thread(visitor: Visitor, name: str) -> Thread:
     """
     row = threads.get_thread(visitor.project.id, name)
     row.project = visitor.project
-    if row.subject.state == Subject.State.RESTRICTED:
-        visitor.require_role(Membership.Role.OFFICER)
+    _require_unrestricted(visitor, row.subject)
     visitor.note_threads([row])
     return row
+
+
+def require_person(visitor: Visitor, subject: UUID) -> Subject:
+    """Return the subject whose memory a page shows. One query.
+
+    404 for a subject that is unknown or another project's; 410 once erased; 403 for a
+    restricted subject unless the operator is an officer.
+    """
+    row = profiles.get_subject(visitor.project.id, subject)
+    _require_unrestricted(visitor, row)
+    return row
+
+
+def _require_unrestricted(visitor: Visitor, subject: Subject) -> None:
+    if subject.state == Subject.State.RESTRICTED:
+        visitor.require_role(Membership.Role.OFFICER)
 
 
 def require_recent_sign_in(request: HttpRequest, *, minutes: int | None = None) -> None:

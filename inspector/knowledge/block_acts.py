@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlencode
+from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
-from inspector.knowledge import home_visits
-from inspector.lists import visits
+from inspector.lists import person_visits
 from inspector.memory import editing
 from inspector.web import refusals
 from memoryhub.errors import Refusal, StaleError, ValueTooLargeError
@@ -37,22 +35,23 @@ _NAME_TAKEN = "There is a block of this name already."
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
-def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+def add(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """Write a new block."""
-    return _edit_block(request, project, thread, None)
+    return _edit_block(request, project, subject, None)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
-def edit(request: HttpRequest, project: str, thread: str, block: str) -> HttpResponse:
+def edit(request: HttpRequest, project: str, subject: UUID, block: str) -> HttpResponse:
     """Write the next version of a block, if the block is as the form showed it."""
-    return _edit_block(request, project, thread, block)
+    return _edit_block(request, project, subject, block)
 
 
 def _edit_block(
-    request: HttpRequest, project: str, thread: str, block: str | None
+    request: HttpRequest, project: str, subject: UUID, block: str | None
 ) -> HttpResponse:
-    visitor, row = home_visits.require_editor(request, project, thread)
+    visit = person_visits.require_editor(request, project, subject)
+    row = visit.subject
     sent: Mapping[str, str] | None = None
     problem: Refusal | None = None
     if request.method == "POST":
@@ -61,31 +60,32 @@ def _edit_block(
         try:
             version = editing.parse_version(request.POST) or 0
             receipt = writing.put_for_operator(
-                row.subject, _build_draft(sent), version=version, actor=visitor.actor
+                row,
+                _build_draft(sent),
+                version=version,
+                actor=visit.visitor.actor,
             )
         except Refusal as refusal:
             problem = refusal
         else:
-            return redirect_to_saved(project, receipt, sent["block"])
-    view = None if block is None else blocks.get_block(find_home(row.subject), block)
-    return visits.render_thread_page(
+            return redirect_to_saved(visit.names, receipt, sent["block"])
+    view = None if block is None else blocks.get_block(find_home(row), block)
+    return person_visits.render_page(
         request,
         "inspector/knowledge/blocks/act.html",
-        visitor,
-        row,
+        visit,
         _build_form(view, sent, problem),
         status=refusals.get_status(problem),
     )
 
 
-def redirect_to_saved(project: str, receipt: OrderReceipt, block: str) -> HttpResponse:
+def redirect_to_saved(
+    names: dict[str, str], receipt: OrderReceipt, block: str
+) -> HttpResponse:
     """Redirect to the saved block, whose page offers to undo the edit."""
-    where = {"project": project, "thread": receipt.name}
     saved = {"saved": receipt.events[-1].seq} if receipt.events else {}
-    query = urlencode({"block": block, **saved})
-    return HttpResponseRedirect(
-        f"{reverse('blocks', kwargs=where)}?{query}#block-{block}"
-    )
+    query, anchor = {"block": block, **saved}, f"#block-{block}"
+    return person_visits.redirect_to_page("blocks", names, query, anchor=anchor)
 
 
 def _build_draft(sent: Mapping[str, str]) -> BlockDraft:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from inspector.drawing.scenes import Context
-from inspector.knowledge import home_visits
 from inspector.lists import screens
+from inspector.lists.person_visits import PersonVisit
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.memory import editing
@@ -43,14 +43,14 @@ class ShownBlock:
         return self.view.bytes * 100 // self.view.limit_bytes
 
 
-def _build_list(ask: ListRequest[Visit]) -> Context:
+def _build_list(ask: ListRequest[PersonVisit]) -> Context:
     """Build the list of blocks in their order. A constant number of queries.
 
     Raises BadCursorError.
     """
-    visit = ask.where
-    if not visit.row.home:
-        return {"shown": [], "editable": visit.editable}
+    visit = ask.where.home
+    if visit is None:
+        return {"shown": [], "editable": ask.where.editable}
     opened = ask.request.GET.get("block", "")
     found = blocks.list_blocks(visit.row, seq=visit.moment.at_seq)
     carried = block_turns.count_turns(visit.row, [each.seq for each in found])
@@ -60,7 +60,7 @@ def _build_list(ask: ListRequest[Visit]) -> Context:
     shown = [
         replace(
             _build_shown_block(
-                ask, each, carried.get(each.seq, 0), opened=each.block == opened
+                ask, visit, each, carried.get(each.seq, 0), opened=each.block == opened
             ),
             outdated=tuple(line for line in outdated if line.block == each.block),
         )
@@ -75,18 +75,22 @@ def _build_list(ask: ListRequest[Visit]) -> Context:
 
 
 def _build_shown_block(
-    ask: ListRequest[Visit], view: BlockView, turns: int, *, opened: bool
+    ask: ListRequest[PersonVisit],
+    home: Visit,
+    view: BlockView,
+    turns: int,
+    *,
+    opened: bool,
 ) -> ShownBlock:
     carriers = None
     if ask.request.GET.get("carried") == view.block:
-        home = ask.where.row
-        carriers = block_turns.list_turns(home, view.seq, after=ask.after)
+        carriers = block_turns.list_turns(home.row, view.seq, after=ask.after)
     after = carriers.next if carriers else None
     return ShownBlock(
         view=view,
         turns=turns,
         turns_query=ask.query(carried=view.block),
-        versions=_list_versions(ask.where, view) if opened else (),
+        versions=_list_versions(home, view) if opened else (),
         carriers=carriers,
         more=ask.query(carried=view.block, after=after) if after else "",
     )
@@ -97,9 +101,4 @@ def _list_versions(visit: Visit, view: BlockView) -> tuple[BlockVersion, ...]:
     return tuple(blocks.list_versions(visit.row, view.page_id, seq=at, limit=BESIDE))
 
 
-SCREEN = Screen(
-    folder="knowledge/blocks",
-    tab="memory",
-    scope=replace(screens.THREAD, enter=home_visits.find_home_visit),
-    lines=_build_list,
-)
+SCREEN = Screen(folder="knowledge/blocks", scope=screens.PERSON, lines=_build_list)

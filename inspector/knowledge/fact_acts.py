@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
+from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
-from inspector.knowledge import home_visits
-from inspector.lists import visits
+from inspector.lists import person_visits
 from inspector.web import asof, refusals
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.commands import Command
@@ -33,13 +32,14 @@ FactChange = tuple[Command, Timeline]
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
 def act(
-    request: HttpRequest, project: str, thread: str, fact: int, verb: str
+    request: HttpRequest, project: str, subject: UUID, fact: int, verb: str
 ) -> HttpResponse:
     """Show what a change of a fact would lead to; a POST performs the change."""
     if verb not in VERBS:
         raise Http404
-    visitor, row = home_visits.require_editor(request, project, thread)
-    story = facts.get_fact(row.subject, fact, now=clock.now())
+    visit = person_visits.require_editor(request, project, subject)
+    row = visit.subject
+    story = facts.get_fact(row, fact, now=clock.now())
     posted = request.method == "POST"
     sent = request.POST if posted else request.GET
     problem: Refusal | None = None
@@ -47,17 +47,15 @@ def act(
     try:
         change = VERBS[verb](story, sent)
         if posted and change is not None:
-            (command, _), epoch = change, row.subject.epoch
-            homes.perform(row.subject, command, actor=visitor.actor, epoch=epoch)
-            where = {"project": project, "thread": row.name}
-            return HttpResponseRedirect(reverse("facts", kwargs=where))
+            (command, _), actor = change, visit.visitor.actor
+            homes.perform(row, command, actor=actor, epoch=row.epoch)
+            return person_visits.redirect_to_page("facts", visit.names, {})
     except Refusal as refusal:
         problem = refusal
-    return visits.render_thread_page(
+    return person_visits.render_page(
         request,
         "inspector/knowledge/facts/act.html",
-        visitor,
-        row,
+        visit,
         _build_context(story, verb, sent, change, problem),
         status=refusals.get_status(problem),
     )

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
-from urllib.parse import urlencode
+from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
-from inspector.knowledge import home_visits
-from inspector.lists import visits
+from inspector.lists import person_visits
 from inspector.web import asof, refusals
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.knowledge.facts import (
@@ -49,16 +47,16 @@ _TEXTS = {
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
-def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+def add(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """Assert a fact, and redirect to the facts with this fact open.
 
     A property that is nearly one in use is not written: the form asks which is meant.
     `use` and `keep` answer for the property that the form shows, and for no other.
     """
-    visitor, row = home_visits.require_editor(request, project, thread)
+    visit = person_visits.require_editor(request, project, subject)
     posted = request.method == "POST"
     sent = {name: request.POST.get(name, "") for name in _FIELDS} if posted else _FIELDS
-    used = predicates.list_predicates(row.subject)
+    used = predicates.list_predicates(visit.subject)
     problem: Refusal | None = None
     near: str | None = None
     if posted:
@@ -71,21 +69,20 @@ def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
                 near = None
             if near is None:
                 command = facts.build_assertion(
-                    row.subject, [(claim, None)], now=clock.now()
+                    visit.subject, [(claim, None)], now=clock.now()
                 )
-                receipt = homes.perform(row.subject, command, actor=visitor.actor)
-                where = {"project": project, "thread": receipt.name}
+                actor = visit.visitor.actor
+                receipt = homes.perform(visit.subject, command, actor=actor)
                 seq = receipt.events[-1].seq
-                query = urlencode({"fact": seq, "saved": seq})
-                return HttpResponseRedirect(f"{reverse('facts', kwargs=where)}?{query}")
+                query = {"fact": seq, "saved": seq}
+                return person_visits.redirect_to_page("facts", visit.names, query)
         except Refusal as refusal:
             problem = refusal
     loc = problem.loc if isinstance(problem, InvalidError) else ""
-    return visits.render_thread_page(
+    return person_visits.render_page(
         request,
         "inspector/knowledge/facts/add.html",
-        visitor,
-        row,
+        visit,
         {
             "sent": sent,
             "used": used,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlencode
+from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
-from inspector.knowledge import home_visits
-from inspector.lists import visits
+from inspector.lists import person_visits
 from inspector.web import asof, refusals
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.knowledge.facts import MAX_VALUE, is_valid_text
@@ -32,35 +30,34 @@ _TEXTS: Final = {
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
-def correct(request: HttpRequest, project: str, thread: str, fact: int) -> HttpResponse:
+def correct(
+    request: HttpRequest, project: str, subject: UUID, fact: int
+) -> HttpResponse:
     """Correct a fact, and redirect to the new fact, where the edit can be undone."""
-    visitor, row = home_visits.require_editor(request, project, thread)
+    visit = person_visits.require_editor(request, project, subject)
+    row = visit.subject
     now, posted = clock.now(), request.method == "POST"
-    story = facts.get_fact(row.subject, fact, now=now)
+    story = facts.get_fact(row, fact, now=now)
     first = {"value": story.fact.value, "how": WRONG, "since": ""}
     sent = {name: request.POST.get(name, "") for name in first} if posted else first
     problem: Refusal | None = None
     if posted:
         try:
             correction = _parse_correction(sent)
-            command = corrections.build_correction(
-                row.subject, story, correction, now=now
-            )
-            actor, epoch = visitor.actor, row.subject.epoch
-            receipt = homes.perform(row.subject, command, actor=actor, epoch=epoch)
+            command = corrections.build_correction(row, story, correction, now=now)
+            actor, epoch = visit.visitor.actor, row.epoch
+            receipt = homes.perform(row, command, actor=actor, epoch=epoch)
         except Refusal as refusal:
             problem = refusal
         else:
             seq = receipt.events[-1].seq
-            where = {"project": project, "thread": receipt.name}
-            query = urlencode({"fact": seq, "saved": seq})
-            return HttpResponseRedirect(f"{reverse('facts', kwargs=where)}?{query}")
+            query = {"fact": seq, "saved": seq}
+            return person_visits.redirect_to_page("facts", visit.names, query)
     loc = problem.loc if isinstance(problem, InvalidError) else ""
-    return visits.render_thread_page(
+    return person_visits.render_page(
         request,
         "inspector/knowledge/facts/correct.html",
-        visitor,
-        row,
+        visit,
         {
             "fact": story.fact,
             "sent": sent,

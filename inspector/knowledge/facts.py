@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import require_signed_in
-from inspector.knowledge import fact_lanes, home_visits
+from inspector.knowledge import fact_lanes
 from inspector.knowledge.fact_acts import VERBS
-from inspector.lists import visits
+from inspector.lists import person_visits
 from inspector.memory import editing
 from inspector.web import asof
 from memoryhub.errors import FactUnknownError, InvalidError
@@ -30,16 +31,16 @@ _FACT = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,6}))?")
 
 @require_safe
 @require_signed_in
-def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Show the facts of a thread's subject. The page is a form that needs no script."""
-    visit = home_visits.find_home_visit(request, project, thread)
-    now, subject = clock.now(), visit.row.subject
+def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
+    """Show the facts of a person. The page is a form that needs no script."""
+    visit = person_visits.find(request, project, subject)
+    now, row = clock.now(), visit.subject
     until = asof.read_number(request, "known")
     valid = asof.read_number(request, "valid")
-    found = lanes.get_lanes(subject, known_at=until, since=_parse_digest(request))
+    found = lanes.get_lanes(row, known_at=until, since=_parse_digest(request))
     axis = fact_lanes.build_axis(found, now=now)
     at = now if valid is None else axis.to_instant(valid)
-    story = _find_story(request, subject, found, at)
+    story = _find_story(request, row, found, at)
     name = f"{story.fact.id}-{story.timeline.index(story.fact)}" if story else ""
     clocks = (("known", until), ("valid", valid))
     context = {
@@ -53,7 +54,9 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         },
         "story": story,
         "said": _list_block_lines(story, now) if until is None else [],
-        "saved": editing.find_saved(request, visit, facts.find_edit),
+        "saved": editing.find_saved(request, visit.home, facts.find_edit)
+        if visit.home
+        else None,
         "acts": ["correct", *VERBS] if visit.editable else [],
         "chosen": name,
         "holding": [
@@ -69,7 +72,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "valid_x": f"{axis.to_percent(at):.2f}%",
         "today_x": f"{axis.to_percent(now):.2f}%",
     }
-    return visits.render_page(
+    return person_visits.render_page(
         request, "inspector/knowledge/facts/show.html", visit, context
     )
 

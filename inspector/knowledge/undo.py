@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlencode
-
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse
 
 from inspector.access.access import require_signed_in
 from inspector.knowledge import block_acts, blocks
-from inspector.lists import visits
+from inspector.lists import person_visits, visits
 from inspector.memory import editing, keys, task
 from inspector.web import refusals
 from inspector.web.methods import require_post
@@ -55,11 +52,12 @@ def undo(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
     try:
         receipt = _undo_edit(row, edit, actor=visitor.actor)
     except Refusal as refusal:
-        return _render_refused(request, project, thread, edit=edit, refusal=refusal)
+        return _render_refused(request, project, row, edit=edit, refusal=refusal)
+    person = {"project": project, "subject": str(row.subject_id)}
     if edit.fact:
-        return _redirect_to_facts(project, thread)
+        return person_visits.redirect_to_page("facts", person, {})
     if edit.block is not None:
-        return block_acts.redirect_to_saved(project, receipt, edit.name)
+        return block_acts.redirect_to_saved(person, receipt, edit.name)
     if edit.key is None:
         return editing.redirect_to_saved(
             "task", receipt, project=project, thread=thread
@@ -79,25 +77,24 @@ def _undo_edit(row: Thread, edit: Edit, *, actor: str) -> OrderReceipt:
 
 
 def _render_refused(
-    request: HttpRequest, project: str, thread: str, *, edit: Edit, refusal: Refusal
+    request: HttpRequest, project: str, row: Thread, *, edit: Edit, refusal: Refusal
 ) -> HttpResponse:
-    # The thread's head has moved by now.
-    visit = visits.find(request, project, thread)
     problem = refusals.get_error_text(refusal, _TEXTS, numbers=True)
     status = refusals.get_status(refusal)
+    if edit.fact:
+        if not isinstance(refusal, StaleError):
+            return refusals.render_refusal(request, refusal)
+        person = {"project": project, "subject": str(row.subject_id)}
+        return person_visits.redirect_to_page("facts", person, {"saved": edit.seq})
+    # The thread's head has moved by now.
+    if edit.block is not None:
+        person = person_visits.find(request, project, row.subject_id)
+        found = blocks.SCREEN.read_request(request, person)
+        return blocks.SCREEN.render_page(found, problem=problem, status=status)
+    visit = visits.find(request, project, row.name)
     if edit.key is not None:
         return keys.render_page(
             request, visit, edit.key, problem=problem, status=status
         )
-    if edit.fact and isinstance(refusal, StaleError):
-        return _redirect_to_facts(project, thread, saved=edit.seq)
-    if edit.fact:
-        return refusals.render_refusal(request, refusal)
-    screen = task.SCREEN if edit.block is None else blocks.SCREEN
-    ask = screen.read_request(request, visit)
-    return screen.render_page(ask, problem=problem, status=status)
-
-
-def _redirect_to_facts(project: str, thread: str, **query: int) -> HttpResponse:
-    where = reverse("facts", kwargs={"project": project, "thread": thread})
-    return HttpResponseRedirect(f"{where}?{urlencode(query)}" if query else where)
+    ask = task.SCREEN.read_request(request, visit)
+    return task.SCREEN.render_page(ask, problem=problem, status=status)

@@ -18,7 +18,8 @@ from django.views.decorators.http import require_safe
 
 from inspector.access.access import require_signed_in, require_visitor
 from inspector.drawing.scenes import Glance, Panel, ThreadScene
-from inspector.lists import visits
+from inspector.lists import person_visits, visits
+from inspector.lists.person_visits import PersonVisit
 from inspector.lists.visits import ThreadMoment, Visit
 from inspector.web import asof, exports, search, shell
 from inspector.web.records import Record
@@ -82,7 +83,8 @@ class ListRequest(Generic[PlaceT_co]):
     def query(self, **more: str | int | None) -> str:
         """Build the URL's query of this list and moment, with further parameters."""
         here = self.where
-        at_seq = here.moment.at_seq if isinstance(here, ThreadMoment) else None
+        moving = isinstance(here, ThreadMoment | PersonVisit)
+        at_seq = here.moment.at_seq if moving else None
         return self.parsed.query(at_seq=at_seq, **more)
 
 
@@ -361,4 +363,11 @@ THREAD = ScreenScope(
         "project": visit.visitor.project.slug,
         "thread": visit.row.name,
     },
+)
+#: Scope of the lists of a person's memory, as of any event of the home thread.
+PERSON = ScreenScope(
+    prefix="p/<project:project>/subjects/<uuid:subject>",
+    enter=person_visits.find,
+    page=person_visits.render_page,
+    names=lambda visit: visit.names,
 )

@@ -223,7 +223,7 @@ def _build_line(
     if hit.page:
         now = f"{base}/pages/{hit.page}"
     elif fact:
-        now = _build_fact_url(base, hit.seq)
+        now = _build_fact_url(row, hit.seq)
     else:
         now = f"{base}/{f'keys/{hit.key}' if hit.key else _find_screen(hit.kind)}"
     return HitLine(
@@ -236,17 +236,17 @@ def _build_line(
         now=now,
         # A fact has a clock of its own, so it has no moment of the thread.
         then_seq=hit.seq if hit.thread == row.id and not fact else None,
-        marks=tuple(
-            (each.words, _build_fact_url(base, each.by)) for each in hit.marked
-        ),
+        marks=tuple((each.words, _build_fact_url(row, each.by)) for each in hit.marked),
         chip=_build_chip(standing, live=at_seq is None) if standing else None,
         at_seq=at_seq,
     )
 
 
-def _build_fact_url(base: str, seq: int | None) -> str:
-    """Build the URL of a fact; without a seq, of all facts."""
-    return f"{base}/facts" if seq is None else f"{base}/facts?fact={seq}"
+def _build_fact_url(row: Thread, seq: int | None) -> str:
+    """Build the URL of a fact of the thread's person; without a seq, of all facts."""
+    names = {"project": row.project.slug, "subject": row.subject_id}
+    facts = reverse("facts", kwargs=names)
+    return facts if seq is None else f"{facts}?fact={seq}"
 
 
 def _find_screen(kind: str) -> str:

@@ -262,7 +262,7 @@ def _iter_target_groups(
         offered = [each for each in offered if not each.theme]
     if thread is not None:
         of_thread = targets.iter_thread_targets(
-            place.visitor, thread.name, at_seq=place.at_seq
+            place.visitor, thread, at_seq=place.at_seq
         )
         offered = [*of_thread, *offered]
     for title, kind in (("Do", "do"), ("Go to", "go")):

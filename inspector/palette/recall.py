@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.http.request import QueryDict
 from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
-from inspector.lists import visits
+from inspector.lists import person_visits
 from inspector.palette import contents
 from inspector.web import asof, refusals
 from memoryhub.errors import InvalidError, Refusal
@@ -91,9 +92,9 @@ def _format_instant(at: datetime | None) -> str | None:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
-def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """Show the form and the hits; the form is posted, so that no log has the words."""
-    visit = visits.find(request, project, thread)
+    visit = person_visits.find(request, project, subject)
     posted = request.method == "POST"
     form = _RecallForm.from_post(request.POST) if posted else _RecallForm()
     problem: Refusal | None = None
@@ -101,13 +102,13 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     if posted:
         try:
             wanted = form.build_request(clock.now())
-            result = searching.recall(visit.row.subject, wanted)
+            result = searching.recall(visit.subject, wanted)
         except InvalidError as refusal:
             problem = refusal
         else:
             lines = contents.list_recalled_hits(visit.visitor, result)
             context = {"result": result, "lines": lines, "call": form.render_call()}
-    return visits.render_page(
+    return person_visits.render_page(
         request,
         "inspector/palette/recall/show.html",
         visit,

@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from inspector.nouns import NOUNS
 from inspector.web.visitors import Visitor
+from memoryhub.models.threads import Thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,13 @@ _LIST_WORDS = {
     "checkpoints": "restore",
     "observer": "observations log reflections",
 }
+#: Pages of the person of a thread: route, title, and further words.
+_PERSON_PAGES = (
+    ("facts", "Facts of the person of {}", "knowledge memory true"),
+    ("blocks", "Blocks of the person of {}", "memory persona"),
+    ("episodes", "Episodes of the person of {}", "memory exchanges"),
+    ("recall", "Recall of the person of {}", "memory search"),
+)
 _VIEWS = (
     ("paging", "Paging of {}", "charts rates faults"),
     ("compare", "Compare two moments of {}", "difference diff"),
@@ -123,10 +131,11 @@ def iter_pages(visitor: Visitor) -> Iterator[PaletteTarget]:
 
 
 def iter_thread_targets(
-    visitor: Visitor, thread: str, *, at_seq: int | None
+    visitor: Visitor, thread: Thread, *, at_seq: int | None
 ) -> Iterator[PaletteTarget]:
-    """Iterate over the visitor's actions on a thread, then over its views."""
-    base = reverse("thread", kwargs={"project": visitor.project.slug, "thread": thread})
+    """Iterate over the visitor's actions on a thread, its views, and its person's."""
+    where = {"project": visitor.project.slug}
+    base = reverse("thread", kwargs={**where, "thread": thread.name})
     acts = _ACTS if visitor.editor else ()
     lists = [
         (
@@ -142,12 +151,19 @@ def iter_thread_targets(
         for path, title, also in rows:
             moment = "" if at_seq is None or path not in as_of else f"?at_seq={at_seq}"
             yield PaletteTarget(
-                title=title.format(thread),
+                title=title.format(thread.name),
                 kind=kind,
                 href=f"{base}/{path}{moment}",
                 also=f"{kind} {also}",
                 about=f"as of event {at_seq:,}" if moment else "",
             )
+    for route, title, also in _PERSON_PAGES:
+        yield PaletteTarget(
+            title=title.format(thread.name),
+            kind="go",
+            href=reverse(route, kwargs={**where, "subject": thread.subject_id}),
+            also=f"go {also}",
+        )
 
 
 def list_matching(

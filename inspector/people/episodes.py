@@ -14,10 +14,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import require_signed_in, require_visitor
+from inspector.access.access import (
+    require_person,
+    require_signed_in,
+    require_visitor,
+)
 from inspector.drawing import chat
 from inspector.drawing.chat import Bubble, PageRoom
-from inspector.forget import privacy_pages
 from inspector.web import asof, shell
 from inspector.web.methods import require_post
 from memoryhub.errors import InvalidError
@@ -68,7 +71,7 @@ class ShownEpisode:
 def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """List a subject's episodes, newest first, filtered by thread or days."""
     visitor = require_visitor(request, project)
-    row = privacy_pages.require_subject(visitor, subject)
+    row = require_person(visitor, subject)
     wanted = {name: request.GET.get(name, "") for name in ("thread", "from", "to")}
     chosen = {name: word for name, word in wanted.items() if word}
     found = episodes.list_episodes(
@@ -88,7 +91,6 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "listed": _build_shown(found.items, outcomes),
         "pending": pending.count(row),
         "requested": sum(len(of) for _, of in requests),
-        "home": home,
         "states": _STATES,
         "model": settings.MODEL is not None,
         "most": REQUESTED,
@@ -109,7 +111,7 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
 def consolidate(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """Have the model asked about the newest pending exchanges now."""
     visitor = require_visitor(request, project)
-    row = privacy_pages.require_subject(visitor, subject)
+    row = require_person(visitor, subject)
     visitor.require_role(Membership.Role.EDITOR)
     consolidations.request_exchanges(row, limit=REQUESTED, actor=visitor.actor)
     where = {"project": project, "subject": subject}
@@ -121,7 +123,7 @@ def consolidate(request: HttpRequest, project: str, subject: UUID) -> HttpRespon
 def retry(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     """Queue an exchange whose consolidation failed for another try."""
     visitor = require_visitor(request, project)
-    row = privacy_pages.require_subject(visitor, subject)
+    row = require_person(visitor, subject)
     visitor.require_role(Membership.Role.EDITOR)
     thread, _, begin = request.POST.get("exchange", "").partition(" ")
     try:

@@ -22,7 +22,6 @@ register = template.Library()
 _FIRST_VIEWS = {"replay": {"": "Replay"}, "paging": {"paging": "Charts"}}
 _LAST_VIEWS = {
     "turns": {"prefix": "Prefixes"},
-    "memory": {"facts": "Facts", "recall": "Recall"},
     "branches": {"compare": "Compare", "forks": "Forks"},
 }
 

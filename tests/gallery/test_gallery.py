@@ -12,7 +12,7 @@ from memoryhub.model_settings import Price
 from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
 from tests.gallery import page
-from tests.gallery.world import PROJECT, SEARCHES, make_world
+from tests.gallery.world import PROJECT, SEARCHES, build_recall, make_world
 from tests.inspector.conftest import make_member, signed_in
 
 #: Names that only some contexts have: after a look-up, beside exports, on a jump.
@@ -29,7 +29,7 @@ def test_every_partial_is_shown_with_its_declared_context(
     with page.record_renderings() as shown:
         for address in make_world(agent):
             owner.get(address)
-        for where, typed in SEARCHES:
+        for where, typed in (*SEARCHES, build_recall(agent)):
             owner.post(f"{PROJECT}/{where}", typed)
     assert {*page.partials()} - shown.keys() == set()
     lacking = {

@@ -42,9 +42,14 @@ SEARCHES = (
     ("search", {"q": "promise refund", "thread": "refund"}),
     ("search", {"q": "zzz", "thread": "refund"}),
     ("search/said", {"q": "promise refund"}),
-    ("threads/desk/recall", {"query": "home airport"}),
     ("search/preview", {"q": "promise", "thread": "refund", "page": denied.PROMISED}),
 )
+
+
+def build_recall(agent: Agent) -> tuple[str, dict[str, str]]:
+    """Build the address of the desk's recall, and the words that are searched."""
+    subject = factories.get_thread(agent, "desk").subject_id
+    return f"subjects/{subject}/recall", {"query": "home airport"}
 
 
 def make_world(agent: Agent) -> list[str]:
@@ -59,7 +64,7 @@ def make_world(agent: Agent) -> list[str]:
     ann = desk.subject
     knowing.say(agent, ann, knowing.claim("OSL", 0), knowing.claim("BGO", 31, 60))
     knowing.write(agent, ann, "persona", "Ann flies from Oslo.")
-    home = knowing.write(agent, ann, "persona", "Ann flies from Bergen.")
+    knowing.write(agent, ann, "persona", "Ann flies from Bergen.")
     webhook, _ = webhooks.create(
         ann.project,
         url="https://hooks.example.com/",
@@ -87,7 +92,7 @@ def make_world(agent: Agent) -> list[str]:
     other = {**known, "thread": paged.make_paged(agent).name}
     particular = [
         *particular_pages(agent, town, desk),
-        f"{THREADS}/{home.name}/blocks?block=persona&carried=persona",
+        f"{PROJECT}/subjects/{ann.id}/blocks?block=persona&carried=persona",
     ]
     particular += observed_pages(agent)
     unhealthy.look(clock.now())
@@ -125,7 +130,7 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
     evicted = left.order_by("seq")[0].seq
     return [
         f"{THREADS}?q=nothing-like-it",
-        f"{THREADS}/desk/facts?fact=2-0",
+        f"{PROJECT}/subjects/{desk.subject_id}/facts?fact=2-0",
         f'{THREADS}?q=a"',
         f'{THREADS}/desk/keys?q=a"',
         f'{THREADS}/desk/events?q=a"',

@@ -47,10 +47,10 @@ READ = (
 STILL = "it stands still"
 #: Pages that may be without a socket: forms, and records of one event.
 FORMS = """
-/add-block /add-fact /add-key /blocks/persona/edit /clear-keys /close /fork /reopen
+/add-key /clear-keys /close /fork /reopen
 /retention /task/edit /checkpoints/take
-/checkpoints/1/delete /checkpoints/1/restore /events/2/undo /facts/2/cardinality
-/facts/2/end /facts/2/retract /keys/seat/delete /keys/seat/retime /keys/seat/set
+/checkpoints/1/delete /checkpoints/1/restore /events/2/undo
+/keys/seat/delete /keys/seat/retime /keys/seat/set
 /observer/activate /observer/observe /observer/pause /observer/reflect
 /observer/resume
 /pages/policy/delete /pages/policy/evict /pages/policy/map /pages/policy/pin
@@ -217,6 +217,8 @@ def addresses() -> Iterator[str]:
     for route in list_routes():
         if route.name in OTHERS or "thread" not in route.parameters:
             continue
+        if route.name.startswith("thread-"):
+            continue  # redirects to a person's page
         if "kind" in route.parameters or route.pattern.endswith("ndjson"):
             continue
         for choice in variants(route):

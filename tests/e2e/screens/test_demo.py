@@ -77,7 +77,7 @@ def one_is_remembered(page: Page, home: str) -> None:
     assert "Ghent" in page.locator(".lane text").all_text_contents()
     # Two, if the model had learnt the fact as well before the retraction.
     assert re.search(r"\b[12] retracted", lanes)
-    page.goto(f"{home}threads/concierge-bea/blocks")
+    page.get_by_role("link", name="Blocks", exact=True).click()
     assert "Bea is a guest of the house." in page.locator("main").inner_text()
 
 

@@ -1,4 +1,4 @@
-"""Memory blocks, as pages show them under the home thread of a subject."""
+"""Memory blocks, as pages of a person show them."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ def ann(agent: Agent) -> Subject:
     return forgetting.get_subject(agent, "ann")
 
 
+def build_path(subject: Subject, page: str = "blocks") -> str:
+    return f"/p/acme/subjects/{subject.id}/{page}"
+
+
 def put(agent: Agent, ann: Subject, text: str, **more: str | bool) -> None:
     draft = BlockDraft(block="persona", text=text, **more)  # type: ignore[arg-type]
     run(blocks.put_block(agent=agent, subject=ann, draft=draft))
@@ -42,25 +46,23 @@ def put(agent: Agent, ann: Subject, text: str, **more: str | bool) -> None:
 def test_empty_blocks_page_shows_the_call_that_makes_a_block(
     owner: Client, ann: Subject
 ) -> None:
-    page = text_of(owner, "/p/acme/threads/t-1/blocks")
+    page = text_of(owner, build_path(ann))
     assert "No block" in page
     assert f"/api/v1/subjects/{ann.id}/blocks/persona" in page
 
 
-def test_any_thread_of_a_subject_leads_to_its_blocks(
+def test_blocks_page_shows_inert_texts_and_is_audited(
     owner: Client, agent: Agent, ann: Subject
 ) -> None:
     put(agent, ann, HOSTILE, description="Who it is.", read_only=True)
     run(turns.begin_turn(agent=agent, thread="t-1", new=NewTurn()))
     home = find_home(ann)
     assert home is not None
-    paths = [f"/p/acme/threads/{name}/blocks" for name in ("t-1", home.name)]
-    shown = [owner.get(path).content.decode() for path in paths]
-    for page in shown:
-        assert HOSTILE not in page
-        assert "&lt;script&gt;" in page
-        for words in ("Who it is.", "read-only", ">1 turn</a>", "version 1"):
-            assert words in page
+    page = owner.get(build_path(ann)).content.decode()
+    assert HOSTILE not in page
+    for words in ("&lt;script&gt;", "Who it is.", "read-only", "version 1"):
+        assert words in page
+    assert ">1 turn</a>" in page
     looks = AuditEntry.objects.filter(target_kind="thread")
     assert str(home.id) in set(looks.values_list("target_id", flat=True))
 
@@ -74,8 +76,8 @@ def test_turns_that_carried_a_block_are_listed_newest_first(
         for thread in ("t-1", "t-2"):
             factories.append(agent, thread, f"hello {n}")
             run(turns.begin_turn(agent=agent, thread=thread, new=NewTurn()))
-    home = f"/p/acme/threads/mh.home.{ann.id}/blocks"
-    (opens,) = re.findall(r'href="([^"#]+)#[^"]*">24 turns<', text_of(owner, home))
+    shown = text_of(owner, build_path(ann))
+    (opens,) = re.findall(r'href="([^"#]+)#[^"]*">24 turns<', shown)
     with django_assert_max_num_queries(60) as one:
         page = text_of(owner, opens)
     links = re.findall(r'href="/p/acme/threads/(t-\d)/turns/(\d+)"', page)
@@ -97,10 +99,10 @@ def test_block_versions_are_shown_side_by_side(
 ) -> None:
     for text in ("one", "two", "three"):
         put(agent, ann, text)
-    home = f"/p/acme/threads/mh.home.{ann.id}/blocks"
-    page = text_of(owner, f"{home}?block=persona")
+    path = build_path(ann)
+    page = text_of(owner, f"{path}?block=persona")
     assert page.index("Version 3") < page.index("Version 2") < page.index("Version 1")
-    before = text_of(owner, f"{home}?block=persona&at_seq=3")
+    before = text_of(owner, f"{path}?block=persona&at_seq=3")
     assert "Version 2" in before
     assert "Version 3" not in before
     assert "three" not in before
@@ -114,10 +116,12 @@ def test_rename_and_inserted_line_are_told_in_words(
     run(blocks.rename_block(block="persona", name="people/ann", **where))
     run(blocks.insert_lines(block="people/ann", line=1, text="two", **where))
     home = f"/p/acme/threads/mh.home.{ann.id}"
-    page = " ".join(text_of(owner, f"{home}/blocks?block=people/ann").split())
+    page = " ".join(text_of(owner, f"{build_path(ann)}?block=people/ann").split())
     for words in ("Renamed from persona to people/ann.", "Text inserted after line 1."):
         assert words in page
-    for link in re.findall(rf'href="({home}/(?:pages|blocks)/[^"]+)"', page):
+    links = re.findall(rf'href="((?:{home}/pages|{build_path(ann)})/[^"]+)"', page)
+    assert len(links) == 2
+    for link in links:
         assert owner.get(link).status_code == 200, link
     events = text_of(owner, f"{home}/events")
     assert "persona renamed to people/ann, version 2" in events
@@ -130,14 +134,13 @@ def test_subject_page_links_to_its_blocks(
     path = f"/p/acme/subjects/{ann.id}"
     assert "Home thread" not in text_of(owner, path)
     put(agent, ann, "Ann.")
-    assert f"/p/acme/threads/mh.home.{ann.id}/blocks" in text_of(owner, path)
+    assert f"{path}/blocks" in text_of(owner, path)
 
 
 def test_operator_adds_a_block_and_writes_its_next_version(
     owner: Client, viewer: Client, ann: Subject
 ) -> None:
-    blocks_of = "/p/acme/threads/t-1/blocks"
-    add = "/p/acme/threads/t-1/add-block"
+    blocks_of, add = build_path(ann), build_path(ann, "add-block")
     assert f'href="{add}"' in text_of(owner, blocks_of)
     assert add not in text_of(viewer, blocks_of)
     assert {viewer.get(add).status_code, viewer.post(add).status_code} == {403}
@@ -146,7 +149,7 @@ def test_operator_adds_a_block_and_writes_its_next_version(
     assert made.status_code == 302
     shown = text_of(owner, made.headers["Location"])
     assert "version 1" in shown
-    edit = f"/p/acme/threads/mh.home.{ann.id}/blocks/persona/edit"
+    edit = build_path(ann, "blocks/persona/edit")
     assert f'href="{edit}"' in shown
     form = owner.get(edit).content.decode()
     assert "&lt;script&gt;" in form
@@ -165,8 +168,9 @@ def test_block_edit_names_its_event_and_can_be_undone(
 ) -> None:
     put(agent, ann, HOSTILE, description="Who it is.", read_only=True)
     home = f"/p/acme/threads/mh.home.{ann.id}"
+    edit = build_path(ann, "blocks/persona/edit")
     sent = {"version": "1", "text": "two", "description": ""}
-    saved = owner.post(f"{home}/blocks/persona/edit", sent).headers["Location"]
+    saved = owner.post(edit, sent).headers["Location"]
     page = text_of(owner, saved)
     (seq,) = re.findall(SAVED, page)
     undo = f"{home}/events/{seq}/undo"
@@ -189,7 +193,7 @@ def test_block_edit_has_no_undo_when_no_former_text_exists(
     owner: Client, agent: Agent, ann: Subject
 ) -> None:
     new = {"version": "none", "block": "persona", "text": "one", "description": ""}
-    made = owner.post("/p/acme/threads/t-1/add-block", new).headers["Location"]
+    made = owner.post(build_path(ann, "add-block"), new).headers["Location"]
     page = owner.get(made).content.decode()
     (seq,) = re.findall(SAVED, page)
     home = f"/p/acme/threads/mh.home.{ann.id}"
@@ -210,7 +214,7 @@ def test_conflicting_block_edit_shows_both_texts(
 ) -> None:
     put(agent, ann, "one", read_only=True)
     put(agent, ann, "the other's")
-    edit = "/p/acme/threads/t-1/blocks/persona/edit"
+    edit = build_path(ann, "blocks/persona/edit")
     sent = {"version": "1", "text": "mine", "description": ""}
     refused = owner.post(edit, sent)
     page = refused.content.decode()
@@ -224,9 +228,9 @@ def test_conflicting_block_edit_shows_both_texts(
     assert owner.post(edit, {**sent, "version": "2"}).status_code == 302
     view = reading.get_block(find_home(ann), "persona")
     assert (view.version, view.text, view.read_only) == (3, "mine", True)
-    again = owner.post("/p/acme/threads/t-1/add-block", {**sent, "block": "persona"})
+    again = owner.post(build_path(ann, "add-block"), {**sent, "block": "persona"})
     assert again.status_code == 409
-    assert owner.get("/p/acme/threads/t-1/blocks/other/edit").status_code == 404
+    assert owner.get(build_path(ann, "blocks/other/edit")).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -246,7 +250,7 @@ def test_invalid_block_is_explained_beside_the_form(
     owner: Client, ann: Subject, field: str, wrong: str, status: int
 ) -> None:
     sent = {"version": "none", "block": "persona", "text": "as typed", field: wrong}
-    refused = owner.post("/p/acme/threads/t-1/add-block", sent)
+    refused = owner.post(build_path(ann, "add-block"), sent)
     assert refused.status_code == status
     assert 'role="alert"' in refused.content.decode()
     assert find_home(ann) is None

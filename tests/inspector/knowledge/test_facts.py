@@ -18,13 +18,16 @@ from tests.cast import factories, forgetting
 from tests.cast.knowing import claim, every, retract, say, to_spans, write
 
 pytestmark = pytest.mark.django_db
-PAGE = "/p/acme/threads/visit/facts"
 
 
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "visit", user_id="ann")
     return forgetting.get_subject(agent, "ann")
+
+
+def build_path(subject: Subject, page: str = "facts") -> str:
+    return f"/p/acme/subjects/{subject.id}/{page}"
 
 
 def fetch_text(client: Client, address: str) -> str:
@@ -36,34 +39,37 @@ def fetch_text(client: Client, address: str) -> str:
 def test_empty_facts_page_shows_the_call_that_fills_it(
     viewer: Client, ann: Subject
 ) -> None:
-    assert "/api/v1/threads/visit/facts" in fetch_text(viewer, PAGE)
+    page_path = build_path(ann)
+    assert f"/api/v1/subjects/{ann.id}/facts" in fetch_text(viewer, page_path)
 
 
 def test_fact_lanes_are_drawn_as_of_valid_and_recorded_time(
     agent: Agent, ann: Subject, viewer: Client
 ) -> None:
+    page_path = build_path(ann)
     say(agent, ann, claim("OSL <b>", 0), claim("tea", 3, predicate="likes"))
     known = say(agent, ann, claim("jam", 4, predicate="likes")).seq
     gone = say(agent, ann, claim("BGO", 31, 60)).seq
-    page = fetch_text(viewer, PAGE)
+    page = fetch_text(viewer, page_path)
     assert "4 facts" not in page
     assert page.count('class="lane"') == 2
     assert "OSL &lt;b&gt;" in page
     assert "BGO" in page
     assert "many values" in page
-    before = fetch_text(viewer, f"{PAGE}?known={known}")
+    before = fetch_text(viewer, f"{page_path}?known={known}")
     assert "BGO" not in before
     retract(agent, ann, gone, "wrong")
-    assert "BGO, retracted (was wrong)" in fetch_text(viewer, PAGE)
+    assert "BGO, retracted (was wrong)" in fetch_text(viewer, page_path)
     # As of a day: 14 Feb 2026, in minutes.
-    of_day = fetch_text(viewer, f"{PAGE}?known={gone}&valid=29519280")
+    of_day = fetch_text(viewer, f"{page_path}?known={gone}&valid=29519280")
     assert re.search(r'<th scope="row">home airport</th><td>BGO</td>', of_day)
 
 
 def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -> None:
+    page_path = build_path(ann)
     say(agent, ann, claim("OSL", 0, confidence=0.5))
     say(agent, ann, claim("OSL", 9))
-    page = fetch_text(viewer, PAGE)
+    page = fetch_text(viewer, page_path)
     link = re.search(r'href="([^"]+\?fact=[^"]+)"', page)
     assert link
     opened = fetch_text(viewer, link[1])
@@ -73,17 +79,18 @@ def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -
     assert "confidence 0.5" in opened
     assert "Retract" not in opened
     for wrong in ("?fact=x", "?fact=1-99999999999", "?from=zz", "?valid=-1"):
-        assert viewer.get(PAGE + wrong).status_code == 422
-    assert "first recorded" not in fetch_text(viewer, f"{PAGE}?fact=999-0")
+        assert viewer.get(page_path + wrong).status_code == 422
+    assert "first recorded" not in fetch_text(viewer, f"{page_path}?fact=999-0")
 
 
 def test_facts_page_reads_are_audited_at_the_home_thread(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
+    page_path = build_path(ann)
     home = factories.get_thread(agent, say(agent, ann, claim("OSL", 0)).name)
     read_audit.forget()
     for path in ("", "/2/end"):
-        fetch_text(owner, PAGE + path)
+        fetch_text(owner, page_path + path)
     looks = AuditEntry.objects.filter(action="content.read")
     assert {*looks.values_list("target_id", flat=True)} == {str(home.id)}
 
@@ -91,57 +98,59 @@ def test_facts_page_reads_are_audited_at_the_home_thread(
 def test_facts_stay_editable_when_a_thread_is_closed(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
-    home = say(agent, ann, claim("OSL", 0)).name
+    page_path = build_path(ann)
+    say(agent, ann, claim("OSL", 0))
     row = factories.get_thread(agent, "visit")
     operator_threads.close(row, actor="operator:x", reason="completed")
-    act = f"/p/acme/threads/{home}/facts/2/retract"
-    assert f'href="{act}"' in fetch_text(owner, f"{PAGE}?fact=2-0")
+    act = f"{page_path}/2/retract"
+    assert f'href="{act}"' in fetch_text(owner, f"{page_path}?fact=2-0")
     assert "Show what changes" in fetch_text(owner, act)
 
 
 def test_fact_change_requires_a_preview(
     agent: Agent, ann: Subject, viewer: Client, owner: Client
 ) -> None:
-    home = say(agent, ann, claim("OSL", 0)).name
+    page_path = build_path(ann)
+    say(agent, ann, claim("OSL", 0))
     say(agent, ann, claim("BGO", 31))
     osl, bgo = (fact.id for fact in every(ann, ended=True))
-    assert viewer.get(f"{PAGE}/{bgo}/retract").status_code == 403
+    assert viewer.get(f"{page_path}/{bgo}/retract").status_code == 403
     # Acts that a home thread refuses are not offered.
-    assert not re.search(r'href="[^"]*/(fork|close)"', fetch_text(owner, PAGE))
-    preview = fetch_text(owner, f"{PAGE}/{bgo}/end?at=2026-03-01T00:00")
+    assert not re.search(r'href="[^"]*/(fork|close)"', fetch_text(owner, page_path))
+    preview = fetch_text(owner, f"{page_path}/{bgo}/end?at=2026-03-01T00:00")
     assert preview.count("BGO") == 3
     assert "until" in preview
     assert to_spans(every(ann)) == [("BGO", 31, None)]
-    sent = owner.post(f"{PAGE}/{bgo}/end", {"at": "2026-03-01T00:00"})
-    shown = f"/p/acme/threads/{home}/facts"
-    assert (sent.status_code, sent.headers["Location"]) == (302, shown)
+    sent = owner.post(f"{page_path}/{bgo}/end", {"at": "2026-03-01T00:00"})
+    assert (sent.status_code, sent.headers["Location"]) == (302, page_path)
     assert to_spans(every(ann)) == [("OSL", 59, None)]
-    owner.post(f"{PAGE}/{bgo}/cardinality", {"cardinality": "multi"})
+    owner.post(f"{page_path}/{bgo}/cardinality", {"cardinality": "multi"})
     assert to_spans(every(ann, ended=True)) == [("OSL", 0, None), ("BGO", 31, 59)]
-    owner.post(f"{PAGE}/{osl}/retract", {"reason": "duplicate"})
+    owner.post(f"{page_path}/{osl}/retract", {"reason": "duplicate"})
     assert every(ann) == []
-    refused = owner.post(f"{PAGE}/{bgo}/end", {"at": "1999-03-01T00:00"})
+    refused = owner.post(f"{page_path}/{bgo}/end", {"at": "1999-03-01T00:00"})
     assert refused.status_code == 422
-    assert owner.get(f"{PAGE}/{bgo}/burn").status_code == 404
-    assert owner.get(f"{PAGE}/{osl}/end").status_code == 404
+    assert owner.get(f"{page_path}/{bgo}/burn").status_code == 404
+    assert owner.get(f"{page_path}/{osl}/end").status_code == 404
 
 
 CLAIM = {"entity": "user", "predicate": " home airport", "value": "OSL <b>"}
-ADD = "/p/acme/threads/visit/add-fact"
 
 
 def test_operator_asserts_a_fact_where_nothing_was_known(
     ann: Subject, owner: Client, viewer: Client
 ) -> None:
-    assert f'href="{ADD}"' in fetch_text(owner, PAGE)
-    assert ADD not in fetch_text(viewer, PAGE)
-    assert 'value="user"' in fetch_text(owner, ADD)
-    assert (viewer.get(ADD).status_code, viewer.post(ADD, CLAIM).status_code) == (
+    page_path = build_path(ann)
+    add = build_path(ann, "add-fact")
+    assert f'href="{add}"' in fetch_text(owner, page_path)
+    assert add not in fetch_text(viewer, page_path)
+    assert 'value="user"' in fetch_text(owner, add)
+    assert (viewer.get(add).status_code, viewer.post(add, CLAIM).status_code) == (
         403,
         403,
     )
     days = {"valid_from": "2026-01-03", "valid_until": "2026-01-09"}
-    sent = owner.post(ADD, {**CLAIM, **days, "many": "1"})
+    sent = owner.post(add, {**CLAIM, **days, "many": "1"})
     assert sent.status_code == 302
     page = fetch_text(owner, sent.headers["Location"])
     assert "OSL &lt;b&gt;, from" in page
@@ -156,30 +165,32 @@ def test_operator_asserts_a_fact_where_nothing_was_known(
 def test_confirming_assertion_opens_the_confirmed_fact(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
+    add = build_path(ann, "add-fact")
     say(agent, ann, claim("OSL", 0))
-    sent = owner.post(ADD, {**CLAIM, "value": "OSL"})
+    sent = owner.post(add, {**CLAIM, "value": "OSL"})
     assert "2 confirmations" in fetch_text(owner, sent.headers["Location"])
 
 
 def test_near_property_is_asked_about_before_a_fact_is_written(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
+    add = build_path(ann, "add-fact")
     say(agent, ann, claim("Lindau", 0, predicate="lives_in"))
-    assert '<option value="lives_in">' in fetch_text(owner, ADD)
+    assert '<option value="lives_in">' in fetch_text(owner, add)
     typed = {**CLAIM, "predicate": "live in", "value": "Oslo"}
     # An answer to the question about another property is none to this one.
     for form in (typed, {**typed, "use": "home"}, {**typed, "keep": "lives in"}):
-        page = owner.post(ADD, form).content.decode()
+        page = owner.post(add, form).content.decode()
         assert "Did you mean <b>lives_in</b>?" in page
         assert 'name="keep" value="live in"' in page
     assert len(every(ann, ended=True)) == 1
-    assert owner.post(ADD, {**typed, "use": "lives_in"}).status_code == 302
+    assert owner.post(add, {**typed, "use": "lives_in"}).status_code == 302
     (fact,) = every(ann)
     assert (fact.predicate, fact.value) == ("lives_in", "Oslo")
-    assert owner.post(ADD, {**typed, "keep": "live in"}).status_code == 302
+    assert owner.post(add, {**typed, "keep": "live in"}).status_code == 302
     assert len(every(ann)) == 2
     # Another spelling of a property in use is that property.
-    assert owner.post(ADD, {**typed, "predicate": "Lives-In"}).status_code == 302
+    assert owner.post(add, {**typed, "predicate": "Lives-In"}).status_code == 302
 
 
 @pytest.mark.parametrize(
@@ -201,8 +212,9 @@ def test_near_property_is_asked_about_before_a_fact_is_written(
 def test_invalid_fact_is_explained_beside_the_form(
     ann: Subject, owner: Client, field: str, wrong: str
 ) -> None:
+    add = build_path(ann, "add-fact")
     form = {**CLAIM, "value": "as typed", "valid_from": "2026-01-03", field: wrong}
-    refused = owner.post(ADD, form)
+    refused = owner.post(add, form)
     assert refused.status_code == 422
     page = refused.content.decode()
     assert page.count("aria-invalid") == 1
@@ -217,15 +229,15 @@ def test_palette_finds_facts_in_the_home_thread(
 ) -> None:
     home = say(agent, ann, claim("OSL", 0)).name
     found = viewer.post("/p/acme/search", {"q": "airport", "thread": home})
-    assert f"/p/acme/threads/{home}/facts?fact=2" in found.content.decode()
+    assert f"{build_path(ann)}?fact=2" in found.content.decode()
 
 
 def test_fact_is_corrected_in_place_and_undone(
     agent: Agent, ann: Subject, owner: Client, viewer: Client
 ) -> None:
     seq = say(agent, ann, claim("Oslo", 0)).seq
-    home = write(agent, ann, "guest", "Lives in Oslo.\nLikes tea.")
-    page = f"/p/acme/threads/{home.name}/facts"
+    write(agent, ann, "guest", "Lives in Oslo.\nLikes tea.")
+    page = build_path(ann)
     assert "Also said in block" in fetch_text(viewer, f"{page}?fact={seq}")
     form = f"{page}/{seq}/correct"
     assert viewer.get(form).status_code == 403
@@ -240,7 +252,7 @@ def test_fact_is_corrected_in_place_and_undone(
     assert to_spans(every(ann, ended=True)) == [("Bergen", 0, None)]
     shown = fetch_text(owner, saved.headers["Location"])
     assert "still says" in shown
-    assert "Line 1 says" in fetch_text(viewer, f"/p/acme/threads/{home.name}/blocks")
+    assert "Line 1 says" in fetch_text(viewer, build_path(ann, "blocks"))
     undo = re.search(r'action="([^"]+/undo)"', shown)
     assert undo
     assert owner.post(undo[1]).status_code == 302

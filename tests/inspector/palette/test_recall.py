@@ -18,7 +18,6 @@ from tests.cast import factories, forgetting
 from tests.cast.knowing import claim, say
 
 pytestmark = pytest.mark.django_db
-PAGE = "/p/acme/threads/visit/recall"
 #: The mark of a text, and the address that it links to.
 MARK = r'<a class="badge attn"\s+href="([^"]+)">\[no longer so[^<]*BGO\]</a>'
 
@@ -34,38 +33,44 @@ def ann(agent: Agent) -> Subject:
     return ann
 
 
-def ask(client: Client, **sent: Any) -> str:
-    answer = client.post(PAGE, sent)
+def build_path(subject: Subject, page: str = "recall") -> str:
+    return f"/p/acme/subjects/{subject.id}/{page}"
+
+
+def ask(client: Client, subject: Subject, **sent: Any) -> str:
+    answer = client.post(build_path(subject), sent)
     assert answer.status_code == 200
     return str(answer.content.decode())
 
 
 def test_empty_recall_page_shows_the_api_call(viewer: Client, ann: Subject) -> None:
-    page = viewer.get(PAGE).content.decode()
+    page = viewer.get(build_path(ann)).content.decode()
     assert f"/api/v1/subjects/{ann.id}/recall" in page
-    assert f'href="{PAGE}" aria-current="page">Recall' in page
-    assert f'href="/p/acme/subjects/{ann.id}/episodes">Episodes' in page
+    assert f'href="{build_path(ann)}" aria-current="page">Recall' in page
+    assert f'href="{build_path(ann, "episodes")}">Episodes' in page
 
 
 def test_recall_shows_texts_with_residency_and_current_facts(
     viewer: Client, ann: Subject
 ) -> None:
-    page = ask(viewer, query="airport")
+    page = ask(viewer, ann, query="airport")
     assert "<b>OSL" not in page
     (mark,) = re.findall(MARK, page)
     assert "<h2>BGO, " in viewer.get(mark).content.decode()
-    home = f"/p/acme/threads/mh.home.{ann.id}"
-    (fact,) = re.findall(rf'href="({home}/facts\?fact=\d+)"', page)
+    facts = build_path(ann, "facts")
+    (fact,) = {*re.findall(rf'href="({facts}\?fact=\d+)"', page)}
     assert "<mark>airport</mark>" in page
     opened = viewer.get(fact).content.decode()
     assert "airport of user" in opened
     assert "2 of 2 found" in page
-    assert "3 of 3 found" in ask(viewer, query="airport", ended="1")
-    assert "1 of 1 found" in ask(viewer, query="airport", kinds=["message"])
-    before = ask(viewer, query="airport", kinds=["fact"], valid_at="2026-01-09T12:00")
+    assert "3 of 3 found" in ask(viewer, ann, query="airport", ended="1")
+    assert "1 of 1 found" in ask(viewer, ann, query="airport", kinds=["message"])
+    before = ask(
+        viewer, ann, query="airport", kinds=["fact"], valid_at="2026-01-09T12:00"
+    )
     assert "OSL" in before
     assert "BGO" not in before
-    assert "Nothing found" in ask(viewer, query="zebra")
+    assert "Nothing found" in ask(viewer, ann, query="zebra")
 
 
 def test_thread_search_shows_the_residency_of_its_texts(
@@ -85,7 +90,9 @@ def test_thread_search_shows_the_residency_of_its_texts(
 def test_recall_page_shows_the_call_equal_to_its_form(
     viewer: Client, ann: Subject
 ) -> None:
-    page = ask(viewer, query="Ann's airport", kinds=["fact"], known_at="2026-01-09")
+    page = ask(
+        viewer, ann, query="Ann's airport", kinds=["fact"], known_at="2026-01-09"
+    )
     (body,) = re.findall(r"-d '([^\n]*)' \\\n", unescape(page))
     assert json.loads(body) == {
         "query": "Ann's airport",
@@ -100,8 +107,8 @@ def test_recall_audits_each_thread_it_shows(
 ) -> None:
     factories.make_thread(agent, "silent", user_id="ann")
     read_audit.forget()
-    ask(owner, query="airport")
-    names = ("visit", "talk", f"mh.home.{ann.id}")
+    ask(owner, ann, query="airport")
+    names = ("talk", f"mh.home.{ann.id}")
     looks = AuditEntry.objects.filter(action="content.read")
     shown = {str(factories.get_thread(agent, name).id) for name in names}
     assert {*looks.values_list("target_id", flat=True)} == shown
@@ -121,6 +128,6 @@ def test_recall_audits_each_thread_it_shows(
 def test_invalid_recall_query_is_explained_beside_the_form(
     viewer: Client, ann: Subject, wrong: dict[str, str]
 ) -> None:
-    refused = viewer.post(PAGE, {"query": "airport", **wrong})
+    refused = viewer.post(build_path(ann), {"query": "airport", **wrong})
     assert refused.status_code == 422
     assert 'role="alert"' in refused.content.decode()

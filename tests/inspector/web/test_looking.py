@@ -42,7 +42,11 @@ POSTED = {
     *("episodes-consolidate", "paging-prefetch-clear"),
 }
 #: Routes that redirect; the only project of an operator opens directly.
-REDIRECTED = {"home", "tail", "working-set", "turn-go"}
+REDIRECTED = {
+    *("home", "tail", "working-set", "turn-go", "thread-facts", "thread-fact-add"),
+    *("thread-fact-act", "thread-blocks", "thread-block-add", "thread-block-edit"),
+    "thread-recall",
+}
 #: Routes whose `from` is a seq; a sender's name there is refused.
 NUMBERED = {"paging", "paging-export", "facts", "episodes"}
 #: GET routes of single sign-on, which is off here.

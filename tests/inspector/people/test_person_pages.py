@@ -1,0 +1,88 @@
+"""Pages of a person's memory: their addresses, their head, and who sees them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.subjects import Subject
+from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories, forgetting, knowing
+from tests.inspector.paged import text_of
+
+pytestmark = pytest.mark.django_db
+PAGES = ("facts", "blocks", "episodes", "recall")
+#: Pages that had an address under each thread of the person.
+FORMER = (
+    *("facts", "add-fact", "facts/2/retract", "blocks", "add-block"),
+    *("blocks/people/ann/edit", "recall"),
+)
+
+
+@pytest.fixture
+def ann(agent: Agent) -> Subject:
+    factories.make_thread(agent, "visit", user_id="ann")
+    return forgetting.get_subject(agent, "ann")
+
+
+def test_former_addresses_redirect_with_their_query(
+    agent: Agent, ann: Subject, viewer: Client
+) -> None:
+    home = knowing.say(agent, ann, knowing.claim("OSL", 0)).name
+    person = f"/p/acme/subjects/{ann.id}"
+    for page in FORMER:
+        old = f"/p/acme/threads/visit/{page}"
+        for answer in (viewer.get(f"{old}?fact=2-0&known=2"), viewer.head(old)):
+            assert answer.status_code == 302
+            query = "?fact=2-0&known=2" if answer.request["QUERY_STRING"] else ""
+            assert answer.headers["Location"] == f"{person}/{page}{query}"
+        assert viewer.post(old).status_code == 405
+    # A moment belongs to the thread in the address.
+    for thread, query in (("visit", "?block=a"), (home, "?block=a&at_seq=1")):
+        asked = f"/p/acme/threads/{thread}/blocks?block=a&at_seq=1"
+        assert viewer.get(asked).headers["Location"] == f"{person}/blocks{query}"
+    assert not AuditEntry.objects.filter(action="content.read").exists()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_person_page_has_one_head_and_needs_no_home_thread(
+    ann: Subject, viewer: Client, owner: Client, page: str
+) -> None:
+    path = f"/p/acme/subjects/{ann.id}"
+    shown = text_of(viewer, f"{path}/{page}")
+    assert f'<h1>Person <span class="mono">{str(ann.id)[-8:]}</span></h1>' in shown
+    (tabs,) = re.findall(r'<nav aria-label="Views of this person">.*?</nav>', shown)
+    links = re.findall(r'href="([^"]+)"', tabs)
+    threads = f"/p/acme/threads?q=subject%3A{ann.id}"
+    assert sorted(links) == sorted([*(f"{path}/{each}" for each in PAGES), threads])
+    assert f'href="{path}/{page}" aria-current="page"' in tabs
+    assert "ann" not in re.sub("<[^>]*>", "", shown).split()
+    assert f'href="{path}"' in text_of(owner, f"{path}/{page}")
+    for link in links:
+        assert viewer.get(link).status_code == 200
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_of_a_restricted_person_are_for_officers(
+    ann: Subject, viewer: Client, owner: Client, page: str
+) -> None:
+    Subject.objects.filter(id=ann.id).update(state=Subject.State.RESTRICTED)
+    path = f"/p/acme/subjects/{ann.id}/{page}"
+    assert (viewer.get(path).status_code, owner.get(path).status_code) == (403, 200)
+
+
+def test_thread_leads_to_its_person_in_one_click(
+    agent: Agent, ann: Subject, viewer: Client
+) -> None:
+    home = knowing.say(agent, ann, knowing.claim("OSL", 0)).name
+    facts = f'href="/p/acme/subjects/{ann.id}/facts"'
+    for thread in ("visit", home):
+        page = text_of(viewer, f"/p/acme/threads/{thread}")
+        assert f"{facts}>Person&#x27;s memory" in page.replace("'s", "&#x27;s")
+    assert f"{facts}>one person" in page
+    memory = text_of(viewer, "/p/acme/threads/visit/keys")
+    for name in PAGES:
+        assert f"/p/acme/subjects/{ann.id}/{name}" in memory
