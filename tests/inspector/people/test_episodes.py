@@ -167,3 +167,15 @@ def consolidate(agent: Agent, thread: str, *answers: str) -> None:
     due = consolidations.find_due_exchange(row, now=clock.now() + timedelta(minutes=11))
     assert due is not None
     consolidations.consolidate_exchange(due, Model(*answers))
+
+
+def test_episodes_of_a_restricted_person_open_for_officers_alone(
+    browser: Browser, agent: Agent, ann: Subject
+) -> None:
+    remember(agent, ann, "talk", "Is 12A free?")
+    Subject.objects.filter(id=ann.id).update(state=Subject.State.RESTRICTED)
+    for role, status in (("editor", 403), ("officer", 200)):
+        answer = browser(role).get(f"/p/acme/subjects/{ann.id}/episodes")
+        assert answer.status_code == status, role
+    path = f"/p/acme/subjects/{ann.id}/episodes/consolidate"
+    assert browser("editor").post(path).status_code == 403
