@@ -160,6 +160,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{P}/subjects/look-up", subjects.look_up, name="subject-look-up"),
     path(f"{P}/subjects/readmit", subjects.readmit, name="subject-readmit"),
     path(S, subjects.show, name="subject"),
+    path(f"{S}/panels/<slug:panel>", subjects.show_panel, name="subject-panel"),
     path(f"{S}/episodes", episodes.index, name="episodes"),
     path(
         f"{S}/episodes/consolidate", episodes.consolidate, name="episodes-consolidate"

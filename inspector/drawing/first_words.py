@@ -48,7 +48,7 @@ def build_message_words(
         return NONE
     title = block.title if block.kind in ("call", "result") else ""
     picture = f"[{block.picture.about}]" if block.picture else ""
-    return FirstWords(text=_cut_to_line(block.text or picture, chars), title=title)
+    return FirstWords(text=cut_to_line(block.text or picture, chars), title=title)
 
 
 def split_excerpt(excerpt: Excerpt) -> Pieces:
@@ -64,9 +64,10 @@ def split_excerpt(excerpt: Excerpt) -> Pieces:
 
 def _build_body_words(body: Any, chars: int) -> FirstWords:
     text = body if isinstance(body, str) else chat.render_readable_json(body)
-    return FirstWords(text=_cut_to_line(text, chars))
+    return FirstWords(text=cut_to_line(text, chars))
 
 
-def _cut_to_line(text: str, chars: int) -> str:
+def cut_to_line(text: str, chars: int = SHOWN) -> str:
+    """Cut a text to one line of so many characters."""
     line = " ".join(text[: READ * chars].split())
     return line if len(line) <= chars else f"{line[:chars].rstrip()}…"

@@ -105,6 +105,8 @@ class ScreenExport(Generic[PlaceT_contra, LineT]):
     )
     #: Records of a JSON batch; None for the URL's limit.
     size: int | None = EXPORT_BATCH
+    #: Raises the refusal of a visitor who may see the list, but not export it.
+    admit: Callable[[PlaceT_contra], None] = lambda _: None
 
     def answer(
         self, ask: ListRequest[PlaceT_contra], kind: str, *, title: str, name: str
@@ -218,6 +220,7 @@ class Screen(Generic[PlaceT]):
     ) -> HttpResponseBase:
         ask = self.read_request(request, self.scope.enter(request, **names))
         assert self.export is not None
+        self.export.admit(ask.where)
         if ask.parsed.error:
             return exports.send_refusal(ask.parsed.error, status=422)
         *_, title = self.scope.names(ask.where).values()

@@ -64,7 +64,7 @@ _PAGES = (
     ("viewer", "health", "Health", "server parts status"),
     ("viewer", "connect", "Connect", "agent snippet first key"),
     ("viewer", "words", "Keys and words", "help glossary keyboard shortcuts"),
-    ("officer", "subjects", "Subjects", "people persons privacy"),
+    ("viewer", "subjects", "People", "subjects persons privacy"),
     ("officer", "erasures", "Erasures", "forget privacy"),
     ("officer", "receipts", "Receipts", "proof privacy"),
     ("officer", "holds", "Holds", "legal privacy"),

@@ -1,36 +1,59 @@
-"""Screens of subjects, the people whose memory agents keep, by internal id."""
+"""Screens of people, the subjects whose memory agents keep, by internal id.
+
+Members see people and what they see of threads. Officers alone see holds, erasures,
+generations, people who were forgotten, and the names that agents use.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import require_signed_in
+from inspector.access import access
+from inspector.access.access import require_signed_in, require_signed_in_panel
 from inspector.forget import privacy_pages
-from inspector.lists import screens
+from inspector.lists import person_visits, screens
 from inspector.lists.screens import ListRequest, Screen, ScreenExport
+from inspector.people import person_page
 from inspector.people.subject_acts import HOLDS, RESTRICTIONS
-from inspector.web import erased_page, forgetting
+from inspector.web import asof, erased_page, forgetting
 from inspector.web.methods import require_post
 from inspector.web.records import Record
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, SubjectErasedError
+from memoryhub.models.access.operators import Membership
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.access.actors import ActorNames
+from memoryhub.queries.forget import erasures, holds
 from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.people import profiles, subject_lists
-from memoryhub.queries.people.profiles import Profile
-from memoryhub.queries.people.subject_lists import STATES, SubjectLine
+from memoryhub.queries.people.subject_lists import LIVING, STATES, SubjectLine
 from memoryhub.services.access import audit
 from memoryhub.services.imports import readmissions
 from memoryhub.services.people import restrictions
 from memoryhub.services.people import subjects as people
+
+
+def _list_states(ask: ListRequest[Visitor]) -> Sequence[str]:
+    """List the states of the people whom the visitor may see in the list."""
+    return STATES if ask.where.officer else LIVING
+
+
+def _require_state(ask: ListRequest[Visitor]) -> str:
+    """Return the state that the URL asks for. Raises InvalidError for a hidden one."""
+    state: str = ask.parsed.options["state"]
+    if state and state not in _list_states(ask):
+        raise InvalidError(loc="state")
+    return state
 
 
 def _list_batch(
@@ -38,7 +61,8 @@ def _list_batch(
 ) -> ListBatch[SubjectLine]:
     return subject_lists.list_subjects(
         ask.where.project,
-        state=ask.parsed.options["state"],
+        state=_require_state(ask),
+        among=_list_states(ask),
         now=ask.now,
         after=after,
         limit=limit,
@@ -61,9 +85,10 @@ def _build_record(_: str, line: SubjectLine) -> Record:
 
 SCREEN = Screen(
     folder="people/subjects",
-    scope=screens.build_project_scope("subjects", enter=privacy_pages.require_officer),
+    label="People",
+    scope=screens.build_project_scope("subjects"),
     read=partial(screens.read_choice, "state", STATES),
-    around=lambda _: {"states": STATES},
+    around=lambda ask: {"states": _list_states(ask)},
     export=ScreenExport(
         fields=(
             "subject", "state", "anonymous", "generation", "threads", "held",
@@ -72,6 +97,7 @@ SCREEN = Screen(
         record=_build_record,
         batch=_list_batch,
         size=None,
+        admit=lambda visitor: visitor.require_role(Membership.Role.OFFICER),
     ),
 )  # fmt: skip
 
@@ -122,10 +148,33 @@ def readmit(request: HttpRequest, project: str) -> HttpResponse:
 @require_safe
 @require_signed_in
 def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    visitor = privacy_pages.require_officer(request, project)
-    return _render_subject(
-        request, visitor, privacy_pages.require_subject(visitor, subject)
-    )
+    """Show the page of a person; with `as_of`, go to the facts of that day's end."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_person(visitor, subject)
+    if day := request.GET.get("as_of", ""):
+        return _redirect_to_facts(row, asof.parse_instant(day, "as_of"))
+    return _render_person(request, visitor, row)
+
+
+@require_safe
+@require_signed_in_panel
+def show_panel(
+    request: HttpRequest, project: str, subject: UUID, panel: str
+) -> HttpResponse:
+    """Show the counts of a person's memory, which the page fetches when asked."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_person(visitor, subject)
+    if panel != "records":
+        raise Http404
+    context = {
+        "visitor": visitor,
+        "subject": row,
+        "records": _build_records(visitor, row),
+        "actors": ActorNames(visitor.project.id),
+    }
+    answer = render(request, "inspector/people/subjects/_records.html", context)
+    answer.headers["MH-Panel"] = "1"
+    return answer
 
 
 @require_post
@@ -136,7 +185,14 @@ def reveal(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     row = privacy_pages.require_subject(visitor, subject)
     # Write the audit entry before the page shows the id.
     _audit_look(visitor, "subject.revealed", row)
-    return _render_subject(request, visitor, row, user_id=people.open_user_id(row))
+    return _render_person(request, visitor, row, user_id=people.open_user_id(row))
+
+
+def _redirect_to_facts(row: Subject, day: datetime) -> HttpResponse:
+    """Redirect to the facts as of the end of a day."""
+    names = {"project": row.project.slug, "subject": str(row.id)}
+    valid = person_page.to_minutes(day, now=clock.now())
+    return person_visits.redirect_to_page("facts", names, {"valid": valid})
 
 
 def _audit_look(
@@ -156,42 +212,46 @@ def _render_missed(request: HttpRequest, visitor: Visitor, status: int) -> HttpR
     return SCREEN.render_page(ask, status=status, missed=True)
 
 
-def _render_subject(
+def _render_person(
     request: HttpRequest, visitor: Visitor, row: Subject, *, user_id: str | None = None
 ) -> HttpResponse:
-    profile = profiles.get_profile(row, now=clock.now())
+    now = clock.now()
     context = {
         "subject": row,
-        "profile": profile,
-        "figures": _list_figures(profile),
         "user_id": user_id,
         "revealed": user_id is not None,
-        "erased": [
-            (line, forgetting.build_progress(line)) for line in profile.erasures
-        ],
-        "names": subject_lists.list_thread_names(row),
-        "home": find_home(row),
         "basis": RESTRICTIONS.get(row.basis, KEPT.get(row.basis, row.basis)),
         "kept": row.basis in KEPT,
-        "hold_bases": HOLDS,
+        "records": _build_records(visitor, row) if "records" in request.GET else None,
+        **_list_privacy(visitor, row, now=now),
+        **person_page.build_context(visitor, row, now=now),
     }
     return privacy_pages.render_page(
         request, visitor, "people/subjects/show", context, tab="subjects"
     )
 
 
-def _list_figures(profile: Profile) -> list[tuple[str, int]]:
-    """List the counts of the subject's data by kind, for the head of the page."""
-    return [
-        ("Threads", sum(profile.threads.values())),
-        ("Events", profile.events),
-        ("Messages", profile.slots),
-        ("Episodes", profile.episodes),
-        ("Blocks", profile.blocks),
-        ("Facts", profile.facts),
-        ("Episodes not searched for facts", profile.pending.waiting),
-        ("Pages", profile.pages),
-        ("Keys", profile.keys),
-        *((name.capitalize(), count) for name, count in profile.counts.items()),
-        ("Tombstones", sum(profile.tombstones.values())),
-    ]
+def _list_privacy(visitor: Visitor, row: Subject, *, now: datetime) -> dict[str, Any]:
+    """List holds and erasures, which officers alone may see. Three queries."""
+    if not visitor.officer:
+        return {"holds": (), "held": False, "erased": [], "hold_bases": HOLDS}
+    found = holds.list_subject_holds(row.id, now=now)
+    listed = erasures.list_erasures(
+        visitor.project.id, subject=row.id, limit=profiles.ERASURES
+    )
+    return {
+        "holds": found,
+        "held": any(each.in_force for each in found),
+        "erased": [(line, forgetting.build_progress(line)) for line in listed.items],
+        "hold_bases": HOLDS,
+    }
+
+
+def _build_records(visitor: Visitor, row: Subject) -> dict[str, Any]:
+    """Build the counts of the person's memory. The cost grows with the facts."""
+    profile = profiles.get_profile(row, now=clock.now())
+    return {
+        "profile": profile,
+        "figures": person_page.list_figures(profile, officer=visitor.officer),
+        "kinds": person_page.list_kinds(profile),
+    }

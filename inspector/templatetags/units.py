@@ -165,7 +165,11 @@ def with_sign(value: int) -> str:
 @register.filter
 def section_title(section: str) -> str:
     """Return the title of an inspector section in the navigation rail."""
-    named = {"api-keys": "API keys", "words": "Keys and words"}
+    named = {
+        "api-keys": "API keys",
+        "subjects": "People",
+        "words": "Keys and words",
+    }
     return named.get(section) or section.capitalize()
 
 

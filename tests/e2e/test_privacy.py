@@ -29,10 +29,10 @@ def test_subject_is_forgotten_from_look_up_to_receipt(
 ) -> None:
     watched.expected.append("410")
     page = open_page("officer", java_script_enabled=scripts)
-    page.get_by_role("link", name="Subjects").click()
+    page.get_by_role("link", name="People").click()
     page.fill("[name=user_id]", "ann")
     page.click("text=Look up")
-    expect(page.locator("h1")).to_contain_text("Subject")
+    expect(page.locator("h1")).to_contain_text("Person")
     assert "ann" not in page.url
     page.click("text=Forget…")
     page.select_option("[name=reason]", "consent_withdrawn")

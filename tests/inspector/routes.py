@@ -98,6 +98,7 @@ def variants(route: Route) -> Iterator[dict[str, str]]:
             "turn-panel": TURN_PANELS,
             "connect-panel": ("heard",),
             "search-panel": ("palette", "found"),
+            "subject-panel": ("records",),
         }.get(route.name, LIST_PANELS)
         yield from ({"panel": name} for name in names)
     elif "verb" in route.parameters:

@@ -14,8 +14,12 @@ from memoryhub.errors import BadCursorError
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
+from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
+
+#: Newest turns of a thread that `list_recent` looks at.
+LOOKED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,32 @@ def list_turns(
         if at and thread and len(every) > limit
         else None,
     )
+
+
+def list_recent(
+    home: Thread, threads: Sequence[Thread], *, limit: int
+) -> list[CarryingTurn]:
+    """List the newest turns of these threads that carried a block, newest first.
+
+    Looks at the LOOKED newest turns of each thread. Three queries.
+    """
+    late, packed = Q(), Q()
+    for each in threads:
+        late |= Q(thread=each, n__gt=each.turn_count - LOOKED)
+    turns = Turn.objects.filter(late, packed_seq__isnull=False) if late else []
+    numbers = {(turn.thread_id, turn.packed_seq): turn.n for turn in turns}
+    for thread, seq in numbers:
+        packed |= Q(derived_thread=thread, derived_seq=seq)
+    carried = Derivation.objects.filter(packed, thread=home) if packed else None
+    places = carried and {*carried.values_list("derived_thread", "derived_seq")}
+    if not places:
+        return []
+    names = {each.id: each.name for each in threads}
+    events = Event.objects.filter_places([*places]).order_by("-at", "-thread", "-seq")
+    return [
+        CarryingTurn(thread=names[thread], turn=numbers[thread, seq], at=at)
+        for thread, seq, at in events.values_list("thread_id", "seq", "at")[:limit]
+    ]
 
 
 def _select_carriers(home: Thread, seqs: Sequence[int]) -> QuerySet[Derivation]:

@@ -158,7 +158,7 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
         generation=subject.generation,
         created_at=subject.created_at,
         threads=totals.count_statuses(kept),
-        **_get_seen(subject),
+        **find_seen(subject),
         **_sum_records(
             {
                 name: TypeFigures.from_figures(each)
@@ -176,8 +176,8 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
     )
 
 
-def _get_seen(subject: Subject) -> dict[str, Any]:
-    """Return when the first thread began, and the last message. Two queries."""
+def find_seen(subject: Subject) -> dict[str, datetime | None]:
+    """Find when the first thread began, and when the last message came. Two queries."""
     own = Thread.objects.filter_visible(subject.project).filter(subject=subject)
     oldest = own.order_by("created_at").values_list("created_at", flat=True)
     newest = select_spoken(subject=subject).values_list("at", flat=True).first()
@@ -191,12 +191,12 @@ def select_spoken(**owner: Any) -> QuerySet[Slot]:
     return rows.order_by("-at", "-thread_id", "-index")
 
 
-def list_sessions(subject: Subject) -> list[Thread]:
-    """List the subject's threads that moved last, up to SESSIONS. One query."""
+def list_sessions(subject: Subject, *, limit: int = SESSIONS) -> list[Thread]:
+    """List the subject's threads that moved last. One query."""
     rows = Thread.objects.filter(
         project=subject.project_id, subject=subject, home=False
     ).exclude(status__in=(Thread.Status.IMPORTING, Thread.Status.ERASED))
-    return [*rows.order_by("-listed_at", "id")[:SESSIONS]]
+    return [*rows.order_by("-listed_at", "id")[:limit]]
 
 
 def list_sample(subject: Subject, *, now: datetime) -> tuple[FactLine, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,8 @@ from memoryhub.queries.people.profiles import select_spoken
 #: Most threads of a subject that a line counts; the subject's page counts all.
 COUNTED = 1_000
 STATES = tuple(Subject.State.values)
+#: States of subjects whom nobody is forgetting or has forgotten.
+LIVING = (Subject.State.ACTIVE.value, Subject.State.RESTRICTED.value)
 #: Most names that a form offers.
 OFFERED = 100
 
@@ -62,16 +65,18 @@ def list_subjects(
     project: Project,
     *,
     state: str = "",
+    among: Sequence[str] = STATES,
     now: datetime,
     after: str | None = None,
     limit: int = 50,
 ) -> ListBatch[SubjectLine]:
     """List subjects by when they were first seen, latest first. One query.
 
-    Raises BadCursorError when the cursor `after` belongs to another list.
+    Leaves out subjects whose state is not `among` the given states. Raises
+    BadCursorError when the cursor `after` belongs to another list.
     """
     listing = ListScope(name="subjects", project=project.id, filters=[state])
-    rows = Subject.objects.filter(project=project)
+    rows = Subject.objects.filter(project=project, state__in=among)
     if state:
         rows = rows.filter(state=state)
     if after is not None:

@@ -208,6 +208,23 @@ def get_slots(
     return _build_lines(thread, found, content=content)
 
 
+def map_indexes(
+    project: UUID, places: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], int]:
+    """Map records that are messages, by thread name and seq, to their slot indexes.
+
+    At most one query.
+    """
+    named = Q()
+    for name, seq in places:
+        named |= Q(thread__name=name, seq=seq)
+    if not named:
+        return {}
+    rows = Slot.objects.filter(named, thread__project=project)
+    found = rows.values_list("thread__name", "seq", "index")
+    return {(name, seq): index for name, seq, index in found}
+
+
 def list_slots_around(
     thread: Thread, seq: int, *, before: int, after: int, content: bool = True
 ) -> tuple[SlotLine, ...]:

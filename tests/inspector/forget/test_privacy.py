@@ -76,7 +76,7 @@ def test_look_up_of_an_unknown_user_id_is_not_found(
 ) -> None:
     answer = officer.post(f"{P}/subjects/look-up", {"user_id": user_id})
     assert answer.status_code == status
-    assert "No subject here has that user id" in text_of(answer)
+    assert "Nobody here has that user id" in text_of(answer)
     if status == 404:
         assert get_last_entry("subject.looked_up").outcome == "not_found"
 
@@ -342,8 +342,8 @@ def test_privacy_console_is_for_officers(browser: Browser, mia: Subject) -> None
     for role, sees in (("viewer", False), ("editor", False), ("officer", True)):
         client = browser(role)
         page = text_of(client.get(f"{P}/"))
-        assert (f'href="{P}/subjects"' in page) is sees
-        answer = client.get(f"{P}/subjects")
+        assert (f'href="{P}/erasures"' in page) is sees
+        answer = client.get(f"{P}/subjects.json")
         assert answer.status_code == (200 if sees else 403)
         if not sees:
             assert "role officer" in text_of(answer)

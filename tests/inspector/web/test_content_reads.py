@@ -41,7 +41,7 @@ QUERIES = ("", "at_seq=3&open=2,3&content=1", "at_turn=1&content=all", "q=-zzz&l
 ROUTES = {route.name: route for route in list_routes()}
 OF_THREADS = {name for name in ROUTES if "thread" in ROUTES[name].parameters}
 #: Pages that list threads with last messages, or events of threads.
-LISTS = {"overview", "overview-panel", "threads", "episodes"}
+LISTS = {"overview", "overview-panel", "threads", "episodes", "subject"}
 CONTENT = OF_THREADS - read_audit.PLAIN | LISTS
 #: Pages that wait for a thread and show the first one; see test_connect.
 WAITING = {"connect", "connect-key", "connect-panel"}
