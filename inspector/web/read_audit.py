@@ -33,7 +33,7 @@ PLAIN = frozenset(
     {
         *("paging-settings", "paging-flush", "close", "reopen", "retention"),
         *("fork", "forks", "checkpoint-take", "checkpoint-delete", "key-add"),
-        *("keys-clear", "fact-add", "block-add", "observer-act"),
+        *("keys-clear", "block-add", "observer-act"),
     }
 )
 #: Panels without content: the head of every page of a thread.

@@ -1,4 +1,7 @@
-"""Correction of a fact by an operator, and its undo, each in one commit."""
+"""Correction of a fact by an operator, and its undo, each in one commit.
+
+See decision 90.
+"""
 
 from __future__ import annotations
 
