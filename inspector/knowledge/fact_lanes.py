@@ -33,6 +33,12 @@ class LaneAxis:
     begin: int
     end: int
     step: int
+    #: Whether facts began before the axis.
+    cut: bool = False
+
+    @property
+    def begins_at(self) -> datetime:
+        return _from_minutes(self.begin)
 
     @property
     def days(self) -> bool:
@@ -92,19 +98,36 @@ class DrawnLane:
     current: bool
 
 
-def build_axis(found: Lanes, *, now: datetime) -> LaneAxis:
-    """Build an axis that covers all facts and assertions, with some room at the end."""
+def build_axis(
+    found: Lanes, *, now: datetime, chosen: int | None = None, whole: bool = False
+) -> LaneAxis:
+    """Build an axis for all facts and assertions, with some room at the end.
+
+    Unless the axis is `whole`, a few facts that began long before the others are cut at
+    its begin. The axis covers the minute that is chosen.
+    """
     lines: list[FactLine | AssertionLine] = []
     for lane in found.lanes:
         lines += [*lane.facts, *lane.retracted]
-    begins = [each.valid_from for each in lines] or [now - _DAY]
+    begins = sorted([each.valid_from for each in lines] or [now - _DAY])
     ends = [each.valid_until for each in lines if each.valid_until]
-    first, last = min([*begins, now]), max([*begins, *ends, now])
+    last = max([*begins, *ends, now])
+    first = begins[0] if whole else _choose_begin(begins, last)
+    if chosen is not None:
+        first = min(first, _from_minutes(chosen))
+    first = min(first, now)
     span = max(last - first, timedelta(hours=1))
     minutes = int(span / _MINUTE * 1.15)
     step = next((n for n in _STEPS if minutes / n <= STEPS), minutes // STEPS + 1)
     begin = _to_minutes(first) // step * step
-    return LaneAxis(begin, begin + (minutes // step + 1) * step, step)
+    cut = _from_minutes(begin) > begins[0]
+    return LaneAxis(begin, begin + (minutes // step + 1) * step, step, cut)
+
+
+def _choose_begin(begins: Sequence[datetime], last: datetime) -> datetime:
+    """Choose a begin: without up to a fifth of the facts, if that halves the axis."""
+    later = begins[len(begins) // 5]
+    return later if last - later < (last - begins[0]) / 2 else begins[0]
 
 
 def draw_lanes(

@@ -38,7 +38,8 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     until = asof.read_number(request, "known")
     valid = asof.read_number(request, "valid")
     found = lanes.get_lanes(row, known_at=until, since=_parse_digest(request))
-    axis = fact_lanes.build_axis(found, now=now)
+    whole = request.GET.get("whole") == "1"
+    axis = fact_lanes.build_axis(found, now=now, chosen=valid, whole=whole)
     at = now if valid is None else axis.to_instant(valid)
     story = _find_story(request, row, found, at)
     name = f"{story.fact.id}-{story.timeline.index(story.fact)}" if story else ""
@@ -60,11 +61,14 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "acts": ["correct", *VERBS] if visit.editable else [],
         "chosen": name,
         "holding": [
-            (lane, [fact for fact in lane.facts if fact.is_valid_at(at)])
+            (lane, fact)
             for lane in found.lanes
+            for fact in lane.facts
+            if fact.is_valid_at(at)
         ],
         # Keeps the clocks in a link, before a fact's name.
-        "kept": "".join(f"{name}={n}&" for name, n in clocks if n is not None),
+        "kept": "".join(f"{name}={n}&" for name, n in clocks if n is not None)
+        + ("whole=1&" if whole else ""),
         "axis": axis,
         "ticks": [*axis.iter_ticks()],
         "valid_at": at,

@@ -62,7 +62,7 @@ def test_fact_lanes_are_drawn_as_of_valid_and_recorded_time(
     assert "BGO, retracted (was wrong)" in fetch_text(viewer, page_path)
     # As of a day: 14 Feb 2026, in minutes.
     of_day = fetch_text(viewer, f"{page_path}?known={gone}&valid=29519280")
-    assert re.search(r'<th scope="row">home airport</th><td>BGO</td>', of_day)
+    assert re.search(r"home airport</th> <td[^>]*><a [^>]*>BGO</a>", of_day)
 
 
 def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -> None:
@@ -260,3 +260,14 @@ def test_fact_is_corrected_in_place_and_undone(
     # Undone already: the page says that it can't be undone once more.
     again = owner.post(undo[1])
     assert "can't be undone" in fetch_text(owner, again.headers["Location"])
+
+
+def test_axis_begins_where_most_facts_begin(
+    agent: Agent, ann: Subject, viewer: Client
+) -> None:
+    page_path = build_path(ann)
+    say(agent, ann, claim("OSL", -900), *(claim(f"v{n}", n) for n in range(9)))
+    page = fetch_text(viewer, page_path)
+    assert "Some facts began before" in page
+    for query in ("?whole=1", "?valid=28000000"):
+        assert "Some facts began before" not in fetch_text(viewer, page_path + query)
