@@ -40,16 +40,18 @@ class _BoundedReply:
 
 def send_bounded(request: Callable[..., Any], *words: Any, **options: Any) -> Any:
     """Send a request of the library and read the whole body. Raises OSError."""
-    if not _AT_ONCE.acquire(blocking=False):
+    if not (slots := _AT_ONCE).acquire(blocking=False):
         raise OSError
     answer: Future[Any] = Future()
     ask = partial(request, *words, **options, stream=True)
     # In a thread of its own: nothing else ends a read that gets a byte now and then.
-    Thread(target=_send_request, args=(ask, answer), daemon=True).start()
+    Thread(target=_send_request, args=(ask, answer, slots), daemon=True).start()
     return answer.result(timeout=MAX_SECONDS)
 
 
-def _send_request(ask: Callable[[], Any], answer: Future[Any]) -> None:
+def _send_request(
+    ask: Callable[[], Any], answer: Future[Any], slots: BoundedSemaphore
+) -> None:
     until = time.monotonic() + MAX_SECONDS
     try:
         response = ask()
@@ -62,4 +64,4 @@ def _send_request(ask: Callable[[], Any], answer: Future[Any]) -> None:
     else:
         answer.set_result(response)
     finally:
-        _AT_ONCE.release()
+        slots.release()

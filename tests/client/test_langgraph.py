@@ -187,12 +187,11 @@ def talk_long(saver: BaseCheckpointSaver[Any], turns: int) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("sqlite")
 def test_long_run_takes_a_tenth_of_the_bytes_of_sqlite_saver(
     saver: MemoryHubSaver, shared: Instance, tmp_path: Path
 ) -> None:
     ours = shared.data / "memoryhub.sqlite3"
-    if not ours.exists():
-        pytest.skip("bytes are compared on SQLite only")
 
     def measure(path: Path) -> int:
         with sqlite3.connect(path) as database:

@@ -6,7 +6,7 @@ import pytest
 
 from memoryhub.kernel.knowledge.mentions import TextLines
 
-TEXT = "Ann is vegetarian.\nHome: 12 rue de l'Église, Lyon\n\nShe moved to New York; 東京都"
+TEXT = "Ann is vegetarian.\nHome: 12 rue de l'Église, Lyon\n\nMoved to New York; 東京都"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ THREADS = 8
 #: Of one thread more, in batches.
 SLOTS = 1_200
 COMPLETE_SECONDS = 90
+#: Rows that these threads have not: tests/workers/test_cold.py tries their erasure.
+ELSEWHERE = {"cold_objects"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +224,8 @@ def test_forget_is_complete(instance: Instance, tmp_path: Path) -> None:
         theirs = told_of(it, bob.canaries)
     assert len(ann.canaries.planted) >= 500
     # Else nobody would know whether what stands there goes.
-    assert [place for place, count in ann.rows.items() if not count] == []
+    empty = {place for place, count in ann.rows.items() if not count}
+    assert empty == ELSEWHERE
     with copied_memory(instance, tmp_path / "before") as before:
         with hub(instance) as it:
             receipt = it.forget(ann.id, scope="subject")

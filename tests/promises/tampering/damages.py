@@ -64,6 +64,7 @@ def first_value(field: Any) -> Any:
         "DateTimeField": datetime(2024, 1, 1, tzinfo=UTC),
         "ForeignKey": uuid4(),
         "BigIntegerField": 1,
+        "BooleanField": True,
     }.get(field.get_internal_type(), "q")
 
 
