@@ -117,7 +117,9 @@ def redirect_to_sign_in(request: HttpRequest, *, why: str = "") -> HttpResponse:
     got = request.method in ("GET", "HEAD")
     back = request.get_full_path() if got else returns.find_page(request.path_info)
     query = {"next": back} | ({"why": why} if why else {})
-    return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode(query)}")
+    answer = HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode(query)}")
+    returns.remember_page(answer, back)
+    return answer
 
 
 def require_visitor(request: HttpRequest, project: str) -> Visitor:
@@ -127,9 +129,11 @@ def require_visitor(request: HttpRequest, project: str) -> Visitor:
     if row is None:
         raise Http404
     reading = read_audit.begin(request)
-    return Visitor(
+    visitor = Visitor(
         operator=operator, project=row.project, role=row.role, reading=reading
     )
+    refusals.keep_visitor(request, visitor)
+    return visitor
 
 
 def require_owner(request: HttpRequest, project: str) -> Visitor:

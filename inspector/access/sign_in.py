@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec
@@ -12,9 +13,10 @@ from django.views.decorators.http import require_http_methods
 
 from inspector.access import access, webauthn
 from inspector.access.backends import NOBODY
-from inspector.web import read_audit, refusals, shell
+from inspector.web import read_audit, refusals, returns, shell
 from inspector.web.methods import require_post
 from inspector.web.rate_limit import RateLimit
+from memoryhub import distribution
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.kernel.text import names
@@ -184,7 +186,9 @@ def begin_session(
     request.session.set_expiry(None)
     access.note_sign_in(request, operator)
     request.session[read_audit.PURPOSE] = purpose
-    return HttpResponseRedirect(onward or "/")
+    answer = HttpResponseRedirect(onward or "/")
+    returns.forget_page(answer)
+    return answer
 
 
 def parse_purpose(request: HttpRequest) -> str:
@@ -212,6 +216,7 @@ def render_form(
         "old": request.GET.get("why") == "old",
         "named": webauthn.build_site(request).has_domain_name,
         "sso": settings.SSO,
+        "folder": _find_folder(request),
     }
     return shell.render_page(
         request,
@@ -222,9 +227,24 @@ def render_form(
     )
 
 
+def _find_folder(request: HttpRequest) -> str:
+    """Return this hub's data folder, quoted for a shell, for readers on this machine.
+
+    Empty for other readers and for the folder that commands use by default.
+    """
+    usual = distribution.DATA_DIR.resolve() == settings.DATA_DIR
+    if usual or not access.is_local_request(request):
+        return ""
+    return shlex.quote(str(settings.DATA_DIR))
+
+
 def parse_next_page(request: HttpRequest) -> str:
     """Parse the page to go on to: a page of this server, or empty."""
-    wanted = request.POST.get("next") or request.GET.get("next") or ""
+    wanted = (
+        request.POST.get("next")
+        or request.GET.get("next")
+        or returns.get_remembered_page(request)
+    )
     ours = url_has_allowed_host_and_scheme(
         wanted, allowed_hosts=None, require_https=request.is_secure()
     )

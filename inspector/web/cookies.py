@@ -12,6 +12,8 @@ from typing import Any
 
 from django.conf import settings
 
+from inspector.web import returns
+
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -34,7 +36,11 @@ class CookiesByPort:
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         # The theme's cookie is no secret: all hubs of a host may share it.
-        self.names = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
+        self.names = (
+            settings.SESSION_COOKIE_NAME,
+            settings.CSRF_COOKIE_NAME,
+            returns.COOKIE,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")

@@ -17,6 +17,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from inspector.web import shell
+from inspector.web.visitors import Visitor
 from memoryhub import errors
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
@@ -96,6 +97,11 @@ TITLES = {
 RETRY_SECONDS = 5
 
 
+def keep_visitor(request: HttpRequest, visitor: Visitor | None) -> None:
+    """Keep the visitor whom a view admitted, for an error page with the project."""
+    request.visitor = visitor  # type: ignore[attr-defined]  # ours
+
+
 def get_status(refusal: errors.Refusal | None) -> int:
     """Return the HTTP status of a refusal; 200 for None."""
     if refusal is None:
@@ -136,9 +142,14 @@ def render_refusal(
 
 
 def _find_way_out(request: HttpRequest, refusal: errors.Refusal) -> str:
-    """Return the page where a closed thread can be reopened; else empty."""
-    match = request.resolver_match
-    if match is None or not isinstance(refusal, errors.ThreadClosedError):
+    """Return the page of the thread that the request found; else empty.
+
+    A closed thread can be reopened there.
+    """
+    match, visitor = request.resolver_match, _get_visitor(request)
+    if match is None or visitor is None or "thread" not in match.kwargs:
+        return ""
+    if visitor.reading is None or not visitor.reading.shown:
         return ""
     names = {name: match.kwargs[name] for name in ("project", "thread")}
     return reverse("thread", kwargs=names)
@@ -198,8 +209,9 @@ def is_database_lost(failure: Exception) -> bool:
 def render_unavailable(request: HttpRequest, failure: Exception) -> HttpResponse:
     """Render a page or panel without a database, and so without a session."""
     log.error("page.away", code=type(failure).__name__, method=request.method)
-    # The user cannot be looked up, and the page would try.
+    # Neither user nor project can be looked up, and the page would try.
     request.user = AnonymousUser()
+    keep_visitor(request, None)
     text = _AWAY if request.method in ("GET", "HEAD") else _AWAY_FROM_A_FORM
     return _render_error(
         request, 503, "unavailable", text, panel=bool(_get_panel_name(request))
@@ -253,12 +265,23 @@ def _render_error(
         answer = render(request, "inspector/shared/_error.html", context, status=status)
         answer.headers["MH-Panel"] = "1"
     else:
+        match, visitor = request.resolver_match, _get_visitor(request)
         answer = shell.render_page(
-            request, "inspector/error.html", context, status=status
+            request,
+            "inspector/error.html",
+            context,
+            visitor=visitor,
+            section="threads" if match and "thread" in match.kwargs else "",
+            status=status,
         )
     if status == 503:
         answer.headers["Retry-After"] = str(RETRY_SECONDS)
     return answer
+
+
+def _get_visitor(request: HttpRequest) -> Visitor | None:
+    """Return the visitor whom the view admitted; None before that."""
+    return getattr(request, "visitor", None)
 
 
 def _get_panel_name(request: HttpRequest) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.conf import settings as django_settings
 from django.contrib.sessions.models import Session
 from django.core.handlers.asgi import ASGIRequest
 from django.db import OperationalError, connection
@@ -75,6 +76,23 @@ def test_guessed_sign_in_links_are_rate_limited(acme: Project) -> None:
 def test_sign_in_returns_to_the_page_asked_for(token: str) -> None:
     answer = Client().post(f"/sign-in/{token}", {"next": "/p/acme/threads?q=a"})
     assert answer.headers["Location"] == "/p/acme/threads?q=a"
+
+
+def test_link_returns_once_to_the_page_left_for_the_sign_in(token: str) -> None:
+    client = Client()
+    client.get("/p/acme/threads?q=a")
+    first = client.post(f"/sign-in/{token}")
+    assert first.headers["Location"] == "/p/acme/threads?q=a"
+    again = operators.make_link(operators.ensure_default())
+    assert client.post(f"/sign-in/{again}").headers["Location"] == "/"
+
+
+def test_used_link_names_the_data_folder_on_this_machine_alone(token: str) -> None:
+    folder = f"MEMORYHUB_DATA={django_settings.DATA_DIR}"
+    near = Client().post(f"/sign-in/{'x' * 43}").content.decode()
+    far = Client(REMOTE_ADDR="203.0.113.9").post(f"/sign-in/{'x' * 43}")
+    assert folder in near
+    assert folder not in far.content.decode()
 
 
 @pytest.mark.parametrize(

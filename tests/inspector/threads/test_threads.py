@@ -335,6 +335,19 @@ def test_thread_list_of_another_project_is_not_found(
         assert viewer.get(path).status_code == 404
 
 
+def test_error_page_keeps_the_project_and_the_thread(
+    viewer: Client, agent: Agent
+) -> None:
+    factories.make_thread(agent, "t-1")
+    inside = viewer.get("/p/acme/threads/t-1/pages/nope").content.decode()
+    assert 'aria-label="Project acme"' in inside
+    assert 'href="/p/acme/threads/t-1">Open the thread' in inside
+    absent = viewer.get("/p/acme/threads/t-2").content.decode()
+    assert 'aria-label="Project acme"' in absent
+    assert "Open the thread" not in absent
+    assert 'aria-label="Project' not in viewer.get("/p/nowhere/").content.decode()
+
+
 @pytest.mark.parametrize(
     "query",
     ["active:>900000d", "active:<999999999999999d", "active:1s..36501d"],
