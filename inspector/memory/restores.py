@@ -35,7 +35,8 @@ def restore(
     """Show what restoring the chosen parts would change; a POST restores them.
 
     The operator confirms the checkpoint, so an agent that writes meanwhile does not
-    block the restore. The event's page tells what differed from the preview.
+    block the restore. The thread's page then leads to the event, whose page tells what
+    differed from the preview.
     """
     visitor, row = editing.require_editor(request, project, thread)
     posted = request.method == "POST"
@@ -98,9 +99,9 @@ def _restore_parts(
     restored = [e for e in receipt.events if isinstance(e.event, CheckpointRestored)]
     if not restored:
         return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
-    where = reverse("event", kwargs=kwargs | {"seq": restored[0].seq})
-    seen = urlencode({"seen": request.POST.get("seen", "")[:_LONGEST]})
-    return HttpResponseRedirect(f"{where}?{seen}")
+    seen = request.POST.get("seen", "")[:_LONGEST]
+    query = urlencode({"saved": restored[0].seq, "seen": seen})
+    return HttpResponseRedirect(f"{reverse('thread', kwargs=kwargs)}?{query}")
 
 
 def _parse_parts(sent: QueryDict) -> tuple[str, ...]:

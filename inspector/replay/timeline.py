@@ -12,6 +12,7 @@ from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels, visits
 from inspector.lists.visits import Visit
 from inspector.replay import moments
+from inspector.threads import events
 from inspector.web import asof
 from inspector.web.search import NOUNS
 from memoryhub.errors import InvalidError
@@ -37,6 +38,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         **moments.PANELS["map"].context(scene),
         "standing": "",
         "speeds": SPEEDS,
+        "landing": events.find_landing(request, visit),
         "now_x": maps.to_percent(max(1, scene.seq), visit.row.head_seq),
     }
     return visits.render_page(

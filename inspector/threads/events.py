@@ -20,10 +20,11 @@ from inspector.lists.screens import (
     Screen,
     ScreenExport,
 )
-from inspector.lists.visits import ThreadMoment
-from inspector.web import records, search
+from inspector.lists.visits import ThreadMoment, Visit
+from inspector.web import asof, records, search
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
+from memoryhub.kernel.state.events import ThreadForked
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.lists.cursors import ListBatch
@@ -104,6 +105,8 @@ def draw_bubble(
     return chat.build_bubble(slot, room or chat.PageRoom())
 
 
+#: Types of the events after which an operator lands on the thread's page.
+_LANDINGS = (CheckpointRestored.event_type, ThreadForked.event_type)
 #: Type of the event that erases records at a person's request.
 _ORDER = "records.erased"
 
@@ -114,6 +117,32 @@ class RestoreUndo:
 
     number: int
     query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandingNotice:
+    """Restore or fork that led to the thread's page, with the undo of a restore."""
+
+    event: ThreadEventLine
+    undo: RestoreUndo | None
+    #: Head of the preview before a restore.
+    seen: int
+
+
+def find_landing(request: HttpRequest, visit: Visit) -> LandingNotice | None:
+    """Find the restore or fork that the URL names as just saved.
+
+    No query without `saved` in the URL. Raises InvalidError.
+    """
+    seq = asof.read_number(request, "saved")
+    if not visit.editable or seq is None or not 1 <= seq <= visit.row.head_seq:
+        return None
+    line = events.get_event(visit.row, seq)
+    if line.type not in _LANDINGS:
+        return None
+    return LandingNotice(
+        event=line, undo=_find_undo(visit.row, line), seen=_parse_seen(request)
+    )
 
 
 @require_safe

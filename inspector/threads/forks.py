@@ -61,7 +61,7 @@ def fork_thread(request: HttpRequest, project: str, thread: str) -> HttpResponse
         status = refusals.get_status(refusal)
         return _render_form(request, visitor, row, form, status=status)
     made = reverse("thread", kwargs={"project": project, "thread": name})
-    return HttpResponseRedirect(made)
+    return HttpResponseRedirect(f"{made}?saved=1")
 
 
 def _redirect_to_origin(row: Thread, project: str, point: Point) -> HttpResponse:

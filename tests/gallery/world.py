@@ -155,6 +155,7 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
         f"{THREADS}/nowhere/panels/changed",
         f"{THREADS}/gus-1/slots",
         f"{THREADS}/desk/events/{restored}?seen={restored - 3}",
+        f"{THREADS}/desk?saved={restored}&seen={restored - 3}",
         f"{PROJECT}/subjects/{town.people['cid'].id}",
         f"{PROJECT}/erasures/{town.complete.id}",
         f"{PROJECT}/erasures/{lost.id}",

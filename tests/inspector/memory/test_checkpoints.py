@@ -203,8 +203,12 @@ def test_restore_keeps_history_and_can_be_undone(
     answer: Any = editor.post(
         f"{T}/checkpoints/12/restore", form_of(editor, f"{T}/checkpoints/12/restore")
     )
-    where = f"{T}/events/20?seen=18"
+    where = f"{T}?saved=20&seen=18"
     assert (answer.status_code, answer.headers["Location"]) == (302, where)
+    landing = text_of(editor, where)
+    assert f'href="{T}/events/20?seen=18"' in landing
+    assert f'href="{T}/checkpoints/19/restore?part=keys' in landing
+    assert 'class="saved"' not in text_of(browser("viewer"), where)
     assert keys.get_key(row_of(desk), "seat").value == "14C"
     told = text_of(editor, f"{T}/events/20")
     undo = re.search(r'href="([^"]+restore\?[^"]+)"', told)
@@ -233,9 +237,8 @@ def test_restore_reports_events_newer_than_its_preview(
     memory_acts.delete_key(agent, "token", thread="desk")
     memory_acts.add_notes(agent, "Not in the preview.", thread="desk")
     answer: Any = editor.post(f"{T}/checkpoints/12/restore", form)
-    where = f"{T}/events/24?seen=18"
-    assert (answer.status_code, answer.headers["Location"]) == (302, where)
-    page = text_of(editor, where)
+    assert answer.headers["Location"] == f"{T}?saved=24&seen=18"
+    page = text_of(editor, f"{T}/events/24?seen=18")
     assert "4 events came after the preview" in page
     assert f"{T}?at_seq=22&base=18" in page
     told = page.partition('id="differed"')[2].partition("</section>")[0]
@@ -259,7 +262,8 @@ def test_restore_says_that_its_preview_still_holds(
     editor = browser("editor")
     path = f"{T}/checkpoints/12/restore"
     answer: Any = editor.post(path, form_of(editor, path))
-    told = text_of(editor, answer.headers["Location"])
+    assert answer.headers["Location"] == f"{T}?saved=20&seen=18"
+    told = text_of(editor, f"{T}/events/20?seen=18")
     assert "no event happened in between" in told
     for sent in ({}, {"seen": "x"}, {"seen": "9" * 30}):
         assert editor.post(path, sent).status_code == 302

@@ -375,7 +375,9 @@ def test_editor_forks_at_an_event(browser: object, acme: Project, talk: Thread) 
     editor = browser("editor")  # type: ignore[operator]  # a fixture
     assert 'value="4"' in editor.get(f"{T}/fork?at_seq=4").content.decode()
     made = editor.post(f"{T}/fork", {"name": "other", "seq": "4"})
-    assert made.headers["Location"] == "/p/acme/threads/other"
+    assert made.headers["Location"] == "/p/acme/threads/other?saved=1"
+    landing = editor.get(made.headers["Location"]).content.decode()
+    assert 'Forked: <a href="/p/acme/threads/other/events/1">' in landing
     assert Thread.objects.get(name="other").slot_count == 3
     taken = editor.post(f"{T}/fork", {"name": "other", "seq": "4"})
     assert taken.status_code == 409
