@@ -107,6 +107,6 @@ def show_panel(
         raise Http404
     line = erasures.get_erasure(visitor.project.id, erasure)
     context: dict[str, Any] = {"visitor": visitor, **erasing.build_progress(line)}
-    answer = render(request, "inspector/forget/erasures/_panel.html", context)
+    answer = render(request, "inspector/forget/erasures/_pushed.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer
