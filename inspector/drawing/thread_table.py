@@ -67,7 +67,7 @@ COLUMNS = (
 )
 NAMES = tuple(column.name for column in COLUMNS if column is not SINCE)
 #: Columns shown unless the operator chooses others.
-DEFAULT_COLUMNS = ("health", "last", "rate", "turns", "packed", "room", "event")
+DEFAULT_COLUMNS = ("health", "last", "rate", "turns", "room", "event")
 #: Columns shown by default while a search names a problem.
 PROBLEM_COLUMNS = ("health", SINCE.name, "last", "rate", "turns", "event")
 

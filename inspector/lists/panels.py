@@ -71,6 +71,7 @@ def build_shared_context(scene: ThreadScene) -> Context:
         "search": "",
         "base": reverse("thread", kwargs=names),
         "threads": reverse("threads", kwargs={"project": thread.project.slug}),
+        "people": reverse("subjects", kwargs={"project": thread.project.slug}),
         "pushed": False,
         "line_then": None,
         "actors": ActorNames(thread.project_id),
