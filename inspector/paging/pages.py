@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
 from inspector.access.access import require_signed_in
-from inspector.drawing import chat, lifelines
+from inspector.drawing import chat, first_words, lifelines
 from inspector.drawing.chat import ChatBlock, PageRoom
 from inspector.lists import panels, screens, visits
 from inspector.lists.screens import Context, LineCount, ListRequest, Screen
@@ -23,10 +23,12 @@ from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.forget.erasure_views import ErasureProof
-from memoryhub.queries.paging import page_uses, page_views
+from memoryhub.queries.paging import page_texts, page_uses, page_views
 from memoryhub.queries.paging.page_views import LevelView, PageView
 from memoryhub.services.paging import operator_pages
 
+#: Most tokens of a page that the list opens for its first words.
+_MAX_TOKENS_OPENED = 16_000
 _PROBLEMS: refusals.Texts = {"typed": "That is not the id of this page."}
 
 
@@ -38,7 +40,17 @@ def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
     # The rest of the list shows the same moment, although the thread may have moved on.
     more = ask.parsed.query(at_seq=seq, after=found.next) if found.next else ""
     count = LineCount(shown=len(found.items), more=found.next is not None)
-    return {"listed": found.items, "more": more, "count": count}
+    places = {
+        line.entry.page_id: line.entry.full.location
+        for line in found.items
+        if line.entry.full.tokens <= _MAX_TOKENS_OPENED
+    }
+    texts = page_texts.get_near_texts(ask.where.row, places)
+    listed = [
+        (line, first_words.build_page_words(*texts.get(line.entry.page_id, (None, 0))))
+        for line in found.items
+    ]
+    return {"listed": listed, "more": more, "count": count}
 
 
 SCREEN = Screen(
