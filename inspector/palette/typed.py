@@ -7,6 +7,7 @@ Words are searched in both. Keys such as `status:` narrow the threads. Keys such
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -32,6 +33,8 @@ CONTENT_KEYS = {
 #: Least similarity of an unknown key to the key that is suggested.
 _ALIKE = 0.75
 _TOKEN = re.compile(r'"[^"]*"|\S+')
+#: Token that looks like a filter: a word, a colon and a value, but no address.
+_KEYED = re.compile(r"-?([a-z_]+):(?!//)\S+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class TypedSearch:
     contents: str = ""
     #: Words excluded from the search of contents.
     excluded: tuple[str, ...] = ()
+    #: Keys that look like filters and are none; their tokens are searched as words.
+    unknown: tuple[str, ...] = ()
     error: SearchError | None = None
 
 
@@ -76,7 +81,16 @@ def _parse_tokens(text: str) -> TypedSearch:
             for each in tokens
             if each.startswith("not:") and _is_filter(each)
         ),
+        unknown=tuple(dict.fromkeys(_iter_unknown_keys(tokens))),
     )
+
+
+def _iter_unknown_keys(tokens: Iterable[str]) -> Iterator[str]:
+    """Yield the keys of `foo:bar` that narrow nothing; not the schemes of addresses."""
+    for token in tokens:
+        found = _KEYED.fullmatch(token)
+        if found and not _is_filter(token) and _parse_term(token) is None:
+            yield found[1]
 
 
 def _parse_term(token: str) -> SearchTerm | None:

@@ -134,6 +134,13 @@ def test_search_names_excluded_words(
     assert PROMISED in pages
 
 
+def test_search_names_filters_that_do_not_exist(viewer: Client, refund: Thread) -> None:
+    page = look(viewer, "foo:bar role:user", thread="refund")
+    assert "There is no filter <code>foo:</code>, so it is searched as words." in page
+    page = look(viewer, "http://refund 12:30 role:user", thread="refund")
+    assert "There is no filter" not in page
+
+
 def test_search_takes_punctuation_as_ordinary_text(
     viewer: Client, refund: Thread
 ) -> None:
