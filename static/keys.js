@@ -2,7 +2,14 @@
 "use strict";
 (() => {
   const OFF = "mh_keys_off", on = document.getElementById("keys-on");
-  const focus = (selector) => () => (document.querySelector(selector)?.focus(), true);
+  // The first menu of exports opens, with the focus on its first format.
+  const exported = () => {
+    const menu = document.querySelector(".exports");
+    if (!menu) return false;
+    menu.open = true;
+    menu.querySelector("a").focus();
+    return true;
+  };
   let went = false;
 
   const press = (selector) => () => {
@@ -21,7 +28,7 @@
 
   const step = (by) => press(`[data-step="${by}"]`);
   const KEYS = {
-    "/": press("a.seek, a[data-palette]"), "?": () => (document.getElementById("sheet").togglePopover(), true), e: focus("[data-export]"),
+    "/": press("a.seek, a[data-palette]"), "?": () => (document.getElementById("sheet").togglePopover(), true), e: exported,
     j: walk(1), k: walk(-1), u: press("[data-up]"), c: press("#copy"), b: press("#pin"), " ": press("#play"),
     p: () => press("#pause")() || press("#now")(),
     "[": press("[data-mark=previous]"), "]": press("[data-mark=next]"),
