@@ -131,7 +131,7 @@ _PRIVACY: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "anchors": ("Anchors", "limit 2 h"),
         "keys database": ("Keys database", ""),
         "key ring": ("Rotation of the key file", ""),
-        "backup of the ring": ("Key file of this server", ""),
+        "backup of the ring": ("Key file of this server", "limit 1 day"),
         "last scan": ("Scan for what was erased", "limit 2 days"),
         "unfinished erasures": ("Erasures", f"limit {LATE.seconds // 60} min"),
         "answers in 30 days": ("Answers to wishes", "limit 30 days"),

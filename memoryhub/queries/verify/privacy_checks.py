@@ -32,6 +32,8 @@ NEAR: Final = timedelta(days=7)
 #: Anchors are written every hour, scans are made every night.
 ANCHORED_WITHIN: Final = timedelta(hours=2)
 SCANNED_WITHIN: Final = timedelta(days=2)
+#: Time after its making within which a key's first backup is expected.
+BACKED_UP_WITHIN: Final = timedelta(days=1)
 #: Faults at the end of a signed file, each with its remedy.
 _NOT_OURS: Final = ("Its last line is none of ours.", "Put back its last good copy.")
 _BROKEN: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -75,7 +77,7 @@ def list_checks(
         "anchors": lambda: _check_anchors(now),
         "keys database": _check_keys,
         "key ring": lambda: _check_ring(counted=counted),
-        "backup of the ring": _check_backup,
+        "backup of the ring": lambda: _check_backup(now),
         "last scan": lambda: _check_scan(now),
         "unfinished erasures": lambda: _check_unfinished(project, now),
         "answers in 30 days": lambda: _check_deadlines(project, now),
@@ -192,15 +194,21 @@ def _check_ring(*, counted: bool) -> PrivacyCheck:
     return _build_check(name, "ok", "All keys are under the current one.", **figures)
 
 
-def _check_backup() -> PrivacyCheck:
+def _check_backup(now: datetime) -> PrivacyCheck:
     name, current = "backup of the ring", keyring.get_ring().current_id
     rows = KekCheck.objects.using("keys").filter(kek_id=current)
     at, made_at = rows.values_list("backed_up_at", "created_at").first() or (None, None)
     if at is None:
         text = "No backup: should the file be lost, nobody can open what is stored."
-        command = "keys backup FILE"
+        # A hub that was just set up has done nothing wrong yet.
+        new = made_at is not None and now - made_at < BACKED_UP_WITHIN
         return _build_check(
-            name, "warn", text, "Make one:", command=command, since=made_at
+            name,
+            "" if new else "warn",
+            text,
+            "Make one:",
+            command="keys backup FILE",
+            since=None if new else made_at,
         )
     return _build_check(name, "ok", "The current key stands in a backup.", at=at)
 

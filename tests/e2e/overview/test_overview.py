@@ -13,9 +13,11 @@ from playwright.sync_api import Page, expect
 
 from memoryhub import journal
 from memoryhub.journal.writing.activity import activity
+from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.overview.onsets import find_onsets
+from memoryhub.queries.verify.privacy_checks import BACKED_UP_WITHIN
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import backup, keyring
 from memoryhub.workers import anchors, stats
@@ -191,6 +193,8 @@ def heading(page: Page, path: str) -> str:
 def test_health_and_overview_both_warn_of_a_missing_key_backup(
     vouched: None, page: Page
 ) -> None:
+    made_at = timezone.now() - BACKED_UP_WITHIN
+    KekCheck.objects.using("keys").update(created_at=made_at)
     for path in ("/p/acme/", "/p/acme/health"):
         assert heading(page, path) == "1 thing needs a look", path
         expect(page.locator("main")).to_contain_text("Key file of this server")

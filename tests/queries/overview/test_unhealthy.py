@@ -12,6 +12,7 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 from memoryhub import journal
 from memoryhub.journal import fold_thread
 from memoryhub.journal.writing.activity import activity
+from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -20,6 +21,7 @@ from memoryhub.queries.overview.onsets import find_onsets
 from memoryhub.queries.overview.unhealthy import Unhealthy, UnhealthyItem
 from memoryhub.queries.threads import catalogue, verdicts
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.verify.privacy_checks import BACKED_UP_WITHIN
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import backup, keyring
 from memoryhub.workers import stats
@@ -164,6 +166,10 @@ def test_threads_of_restricted_subjects_are_left_out(
 
 
 def test_key_file_without_a_backup_needs_a_look(acme: Project) -> None:
+    # A new hub has a day for its first backup.
+    assert "backup-of-the-ring" not in checks(acme)
+    made_at = timezone.now() - BACKED_UP_WITHIN
+    KekCheck.objects.using("keys").update(created_at=made_at)
     thing = checks(acme)["backup-of-the-ring"]
     assert thing.tone == "attn"
     assert thing.check is not None

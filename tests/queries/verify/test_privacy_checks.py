@@ -62,6 +62,10 @@ def test_privacy_checks_find_cut_anchors_and_a_foreign_key(acme: Project) -> Non
 
 
 def test_ring_is_well_once_it_is_in_a_backup(acme: Project) -> None:
+    checks = KekCheck.objects.using("keys")
+    new = verdicts(acme)["backup of the ring"]
+    assert (new.state, new.command) == ("", "keys backup FILE")
+    checks.update(created_at=timezone.now() - privacy_checks.BACKED_UP_WITHIN)
     assert verdicts(acme)["backup of the ring"].state == "warn"
     KekCheck.objects.using("keys").update(backed_up_at=timezone.now())
     assert verdicts(acme)["backup of the ring"].state == "ok"
