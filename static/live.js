@@ -45,7 +45,7 @@
     }
     const want = Object.values(wants).slice(0, 50), fresh = !!document.querySelector("[data-fresh]");
     const asking = JSON.stringify(want, ["thread", "panels"]);
-    if (asking !== asked) say({ t: "hello", v: 1, build: document.body.dataset.build, fresh, want });
+    if (asking !== asked) say({ t: "hello", v: 1, build: document.body.dataset.build, view: document.body.dataset.view, fresh, want });
     asked = asking;
   }
 

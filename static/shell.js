@@ -7,6 +7,12 @@
     if (xhr && !xhr.getResponseHeader("MH-Panel")) event.detail.shouldSwap = false;
   });
 
+  // A page that asks for parts of itself is one view: the audit log has it once.
+  document.addEventListener("htmx:configRequest", ({ detail }) => {
+    const { view } = document.body.dataset;
+    if (view && detail.elt.closest("#main")) detail.headers["MH-View"] = view;
+  });
+
   const STEPS = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [Infinity, 86400, "d"]];
 
   function ago(date) {

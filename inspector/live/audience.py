@@ -6,7 +6,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Iterable,
     Iterator,
     Mapping,
 )
@@ -22,6 +21,7 @@ from inspector.live.rendered_panels import ThreadWatch
 from inspector.live.standing import BadgeRights, SocketBadge
 from inspector.web import read_audit
 from memoryhub.journal.audit import AuditNote
+from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.verify.heads import WatchedHead
 from memoryhub.services.access import audit
 
@@ -43,8 +43,10 @@ class Viewer:
     shown: dict[PanelKey, int] = field(default_factory=dict)
     digests: dict[PanelKey, bytes] = field(default_factory=dict)
     greeted: bool = False
-    #: Threads whose content the page shows, with their heads when reading began.
-    reading: dict[UUID, WatchedHead] = field(default_factory=dict)
+    #: Id of the view for the audit log; the page may name its own.
+    view: str = field(default_factory=lambda: uuid7().hex)
+    #: Project by thread whose content the page has shown.
+    reading: dict[UUID, UUID] = field(default_factory=dict)
     #: Whether the page wants to hear of new threads of its project.
     fresh: bool = False
     #: No push is in flight: the page has painted all pushes.
@@ -96,36 +98,36 @@ class Viewer:
         await asyncio.gather(*self._tasks, *self._notes)
 
     async def begin_reading(self, wanted: Collection[WatchedHead]) -> None:
-        """Audit that the page shows the content of these threads now, and no others.
+        """Audit that the page shows the content of these threads.
 
+        Threads that the log has in this view already add no entry. See decision 94.
         Raises UnavailableError; the caller must then show no content.
         """
         new = [head for head in wanted if head.thread not in self.reading]
         if new:
-            await audit.append_soon(self._build_entries(new, outcome="opened"))
-        self.reading |= {head.thread: head for head in new}
-        kept = {head.thread for head in wanted}
-        self.end_reading(self.reading.keys() - kept)
+            entries = read_audit.build_socket_entries(
+                new,
+                operator=self.badge.operator,
+                purpose=self.standing.purpose,
+                view=self.view,
+            )
+            await audit.record_looks_soon(entries)
+        self.reading |= {head.thread: head.project for head in new}
 
-    def end_reading(self, threads: Collection[UUID] | None = None) -> None:
-        """Audit that the page no longer shows these threads; None means all threads."""
-        gone = list(self.reading) if threads is None else threads
-        left = [self.reading.pop(thread) for thread in gone if thread in self.reading]
-        if left:
-            entries = self._build_entries(left, outcome="closed")
-            task = asyncio.ensure_future(_append_entries(entries))
+    def end_reading(self) -> None:
+        """Audit that the page is closed, if it has shown content."""
+        shown, self.reading = self.reading, {}
+        for project in {*shown.values()}:
+            entry = read_audit.build_closing_entry(
+                project,
+                operator=self.badge.operator,
+                purpose=self.standing.purpose,
+                view=self.view,
+                count=len(shown),
+            )
+            task = asyncio.ensure_future(_append_entries([entry]))
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
-
-    def _build_entries(
-        self, heads: Iterable[WatchedHead], *, outcome: str
-    ) -> list[AuditNote]:
-        return read_audit.build_socket_entries(
-            heads,
-            operator=self.badge.operator,
-            purpose=self.standing.purpose,
-            outcome=outcome,
-        )
 
     def _schedule(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(self._run_in_turn(work))

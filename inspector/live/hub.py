@@ -16,7 +16,7 @@ from inspector.live.audience import Audience, Viewer
 from inspector.live.protocol import LiveCloseCode, SocketRefusedError
 from inspector.live.rendered_panels import ThreadWatch
 from inspector.live.renderer import Renderer
-from inspector.web.read_audit import PLAIN_PANELS
+from inspector.web.read_audit import PLAIN_PANELS, open_view
 from memoryhub.errors import NotFoundError, UnavailableError
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.verify import heads
@@ -311,6 +311,9 @@ async def _audit_reading(
     wanted = {
         want.thread for want in hello.want if not PLAIN_PANELS.issuperset(want.panels)
     }
+    view = open_view(hello.view, viewer.badge.operator)
+    if view and not viewer.reading:
+        viewer.view = view
     try:
         await viewer.begin_reading(
             [found[thread] for thread in wanted if thread in found]

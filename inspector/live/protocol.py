@@ -81,6 +81,8 @@ class LiveHello(_LiveMessage):
     build: Annotated[str, Field(max_length=64)]
     #: The page lists threads and wants to hear of new threads.
     fresh: bool = False
+    #: The page's view for the audit log, as the page was given it.
+    view: Annotated[str, Field(max_length=100)] = ""
     want: Annotated[list[PanelWant], Field(max_length=50)]
 
 

@@ -6,6 +6,8 @@ from django import template
 from django.template import Context
 from django.utils.html import format_html
 
+from inspector.templatetags.units import section_title
+
 register = template.Library()
 
 
@@ -19,6 +21,17 @@ def actor(context: Context, actor_id: str) -> str:
         shown = actor_id if kind == "worker" else f"{kind}{colon}{ref[-8:]}"
         return format_html('<span class="mono" title="{}">{}</span>', actor_id, shown)
     return format_html('<span class="actor" title="{}">{}</span>', actor_id, name)
+
+
+@register.filter
+def screen_title(route: str | None) -> str:
+    """Render a route as the name of its page: `Threads`, `Thread`, `Slots`."""
+    parts = (route or "").split("/")[2:]
+    if not route or route.startswith("ws/"):
+        return "an open page"
+    words = [part.partition(".")[0] for part in parts if not part.startswith("<")]
+    word = section_title(words[-1]) if words and words[-1] else "Overview"
+    return word.removesuffix("s") if parts[-1].startswith("<") else word
 
 
 @register.simple_tag(takes_context=True)

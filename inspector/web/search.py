@@ -374,6 +374,7 @@ AUDIT: Keys = {
     "target": parse_name,
     "purpose": parse_purpose,
     "outcome": parse_name,
+    "view": parse_name,
     "at": parse_time,
 }
 #: Keys over the events of a thread; a bare word is the beginning of a type.

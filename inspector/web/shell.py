@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 import inspector
+from inspector.web import read_audit
 from inspector.web.visitors import Visitor
 from memoryhub.journal import writer
 from memoryhub.models.projects import Project
@@ -39,6 +40,7 @@ def render_page(
         "as_of": None,
         "to_now": "",
         "build": inspector.BUILD,
+        "view": _seal_view(visitor),
         "host": f"{request.scheme}://{request.get_host()}",
         "now": now,
         "stopped": not writer.is_running,
@@ -48,6 +50,13 @@ def render_page(
         "actors": ActorNames(visitor.project.id) if visitor else None,
     }
     return render(request, template, {**around, **context}, status=status)
+
+
+def _seal_view(visitor: Visitor | None) -> str:
+    """Return the page's view, which the page names when it asks for parts of itself."""
+    if visitor is None or visitor.reading is None:
+        return ""
+    return read_audit.seal_view(visitor.reading.view, visitor.operator.id)
 
 
 def _find_deletion(visitor: Visitor | None) -> DeletionProgress | None:

@@ -98,6 +98,7 @@ class Details(TypedDict, total=False):
     route: str | None
     first_seq: int | None
     last_seq: int | None
+    #: Id of the view that a look belongs to.
     request_id: str | None
     #: None: the current time.
     at: datetime | None
@@ -257,4 +258,5 @@ def _require_plain(entry: AuditNote) -> None:
     assert entry.target_kind is None or entry.target_kind in TARGETS
     assert (entry.target_kind is None) == (entry.target_id is None)
     assert _ID.fullmatch(entry.target_id or "")
+    assert _ID.fullmatch(entry.request_id or "")
     assert entry.route is None or _ROUTE.fullmatch(entry.route)

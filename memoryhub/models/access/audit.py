@@ -34,6 +34,7 @@ class AuditEntry(models.Model):
     route = models.CharField(max_length=120, null=True)
     first_seq = models.BigIntegerField(null=True)
     last_seq = models.BigIntegerField(null=True)
+    #: Id of the view that a look belongs to; see decision 94.
     request_id = models.CharField(max_length=36, null=True)
     prev = models.BinaryField(max_length=32)
     hash = models.BinaryField(max_length=32)
@@ -60,6 +61,11 @@ class AuditEntry(models.Model):
                 fields=["subject", "-seq"],
                 name="audit_subject",
                 condition=models.Q(subject__isnull=False),
+            ),
+            models.Index(
+                fields=["request_id", "seq"],
+                name="audit_view",
+                condition=models.Q(request_id__isnull=False),
             ),
         ]
 

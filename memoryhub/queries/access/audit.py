@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Min, Q, QuerySet, Subquery
+from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from memoryhub.journal import audit
@@ -29,6 +29,10 @@ from memoryhub.queries.lists.terms import (
 )
 
 CHUNK = 1_000
+#: The action of looks at content; every other action is a deed.
+LOOK = "content.read"
+#: The first entry of a view counts the entries written with it; see decision 94.
+_IS_FIRST = Q(request_id=None) | Q(count__gt=0) & ~Q(outcome="closed")
 #: The fields of a record, in order.
 FIELDS = (
     "seq", "at", "project", "actor_kind", "actor_ref", "action", "purpose",
@@ -71,6 +75,18 @@ class AuditLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditView:
+    """A view: the looks at content of one open page, folded."""
+
+    #: The first entry of the view.
+    first: AuditLine
+    threads: int
+    people: int
+    #: When the open page was closed last; None while open, and for a plain page.
+    closed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainCheck:
     """Result of walking the audit chain."""
 
@@ -89,8 +105,11 @@ def list_entries(
     now: datetime,
     after: str | None = None,
     limit: int = 50,
+    deeds: bool = False,
 ) -> ListBatch[AuditLine]:
     """List the project's entries that match, newest first; None: of all projects.
+
+    `deeds` leaves out looks at content.
 
     Two queries, and two more for a target that is asked for. Raises BadCursorError
     when the cursor `after` belongs to another list.
@@ -98,11 +117,41 @@ def list_entries(
     place, filters = project or UUID(int=0), [term.to_json() for term in terms]
     listing = ListScope(name="audit", project=place, filters=filters)
     rows = _select_matching(project, terms, now)
+    if deeds:
+        rows = rows.exclude(action=LOOK)
     if after is not None:
         rows = rows.filter(seq__lt=listing.open(after)[0])
     found = list(rows.order_by("-seq")[: limit + 1])
     items = _build_lines(found[:limit])
     following = listing.seal([items[-1].seq]) if len(found) > limit else None
+    return ListBatch(items=items, next=following)
+
+
+def list_views(
+    project: UUID,
+    *,
+    terms: Sequence[SearchTerm] = (),
+    now: datetime,
+    after: str | None = None,
+    limit: int = 50,
+) -> ListBatch[AuditView]:
+    """List the views that have a matching entry, newest first, each as one row.
+
+    A row stands at the view's first entry, so that no page of the list cuts a view.
+    An entry from before views is a row of its own. Three queries, one more for a
+    search, and two more for a target. Raises BadCursorError.
+    """
+    filters = [term.to_json() for term in terms]
+    listing = ListScope(name="audit.views", project=project, filters=filters)
+    rows = AuditEntry.objects.filter(_IS_FIRST, project=project, action=LOOK)
+    if terms:
+        matching = _select_matching(project, terms, now).filter(action=LOOK)
+        rows = rows.filter(_build_view_filter(matching))
+    if after is not None:
+        rows = rows.filter(seq__lt=listing.open(after)[0])
+    found = list(rows.order_by("-seq")[: limit + 1])
+    items = _build_views(found[:limit])
+    following = listing.seal([items[-1].first.seq]) if len(found) > limit else None
     return ListBatch(items=items, next=following)
 
 
@@ -197,6 +246,40 @@ def _select_matching(
     return rows
 
 
+def _build_view_filter(matching: QuerySet[AuditEntry]) -> Q | Exists:
+    """Match the first entries of the views of matching entries. One query.
+
+    The views of few entries, such as a person's, are found by their ids. Those of many
+    entries are tested one by one, and soon fill a page.
+    """
+    few = list(matching.order_by("-seq").values_list("request_id", "seq")[: CHUNK + 1])
+    if len(few) <= CHUNK:
+        alone = [seq for view, seq in few if not view]
+        return Q(request_id__in={view for view, _ in few if view}) | Q(seq__in=alone)
+    same = Q(seq=OuterRef("seq")) | Q(request_id=OuterRef("request_id"))
+    return Exists(matching.filter(same))
+
+
+def _build_views(rows: Sequence[AuditEntry]) -> list[AuditView]:
+    """Build the views of their first entries. Two queries."""
+    marks = [row.request_id for row in rows if row.request_id]
+    counted = (
+        AuditEntry.objects.filter(request_id__in=marks)
+        .values("request_id")
+        .annotate(
+            threads=Count("target_id", distinct=True),
+            people=Count("subject", distinct=True),
+            closed_at=Max("at", filter=Q(outcome="closed")),
+        )
+    )
+    alone = {"threads": 1, "people": 1, "closed_at": None}
+    found = {each.pop("request_id"): each for each in map(dict, counted)}
+    return [
+        AuditView(first=line, **found.get(line.request_id, alone))
+        for line in _build_lines(rows)
+    ]
+
+
 def _build_word_filter(column: str) -> Callable[..., Q]:
     def match(project: UUID | None, value: Value, now: datetime) -> Q:
         assert isinstance(value, WordValue)
@@ -246,6 +329,7 @@ _COLUMNS: Mapping[str, Callable[[UUID | None, Value, datetime], Q]] = {
     "target": _filter_by_target,
     "purpose": _build_word_filter("purpose"),
     "outcome": _build_word_filter("outcome"),
+    "view": _build_word_filter("request_id"),
     "at": _filter_by_time,
 }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Unpack
 from uuid import UUID
@@ -17,6 +18,9 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
+
+#: How long an entry of a view answers for further looks of the same view.
+VIEW_TIME = timedelta(hours=1)
 
 #: Actor of commands run through `manage.py`.
 COMMAND_ACTOR = "command"
@@ -62,15 +66,23 @@ def record_operator(
     )
 
 
-def record_looks(entry: AuditNote, *others: AuditNote) -> None:
-    """Record an operator's looks at content, unless this minute has an entry already.
+def record_looks(entry: AuditNote, *others: AuditNote, continued: bool = False) -> None:
+    """Record an operator's looks at content, unless an entry tells of them already.
 
     One entry for each minute, operator, and thread or subject, however many processes
-    serve. All entries share one operator, project, action and outcome. Returns once the
-    entries are on disk, in one transaction. Raises UnavailableError; then nothing may
-    be shown.
+    serve. If the view is `continued`, one for each hour, view, and thread or subject.
+    The first entry of a view counts the entries written with it. All entries share
+    one operator, project, action, outcome and view. Returns once the entries are on
+    disk, in one transaction. Raises UnavailableError; then nothing may be shown.
     """
-    journal.run(partial(_append_new_looks, [entry, *others]))
+    noted = [entry, *others]
+    journal.run(partial(_append_new_looks, noted, continued=continued))
+
+
+async def record_looks_soon(entries: Iterable[AuditNote]) -> None:
+    """Record looks of a continued view as `record_looks` does, for coroutines."""
+    noted = list(entries)
+    await journal.run_async(partial(_append_new_looks, noted, continued=True))
 
 
 def truncate_to_minute(at: datetime) -> datetime:
@@ -84,21 +96,25 @@ def _append_entries(entries: list[AuditNote]) -> None:
         audit.append_all(entries)
 
 
-def _append_new_looks(entries: list[AuditNote]) -> None:
-    """Append the entries whose target has none in this minute; runs in the writer."""
+def _append_new_looks(entries: list[AuditNote], *, continued: bool) -> None:
+    """Append the entries whose target has none yet; runs in the writer."""
     at, first = clock.now(), entries[0]
     with transaction.atomic():
-        # Lock before reading: another process may record the same minute.
+        # Lock before reading: another process may record the same look.
         Instance.objects.select_for_update().get()
         rows = AuditEntry.objects.filter(
             project=first.project,
-            target_id__in=[entry.target_id for entry in entries],
             actor_ref=first.actor.partition(":")[2],
             action=first.action,
-            outcome=first.outcome,
-            at__gte=truncate_to_minute(at),
         )
-        noted = set(rows.values_list("target_id", flat=True))
+        same = rows.filter(target_id__in=[entry.target_id for entry in entries])
+        if continued:
+            same = same.filter(request_id=first.request_id, at__gt=at - VIEW_TIME)
+        else:
+            same = same.filter(outcome=first.outcome, at__gte=truncate_to_minute(at))
+        noted = set(same.values_list("target_id", flat=True))
         new = [each for each in entries if each.target_id not in noted]
+        if new and not rows.filter(request_id=first.request_id).exists():
+            new[0] = replace(new[0], count=len(new))
         if new:
             audit.append_all(new)

@@ -30,7 +30,7 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             forget=Fate.VOID,
         ),
         "inspector.web.read_audit._noted": OtherPlace(
-            holds="ids of threads, and the minute in which an operator saw each",
+            holds="ids of threads and views, and when an operator saw each",
             found="thread id",
             forget=Fate.PASSES,
         ),
