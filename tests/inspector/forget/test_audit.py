@@ -107,6 +107,29 @@ def test_audit_search_filters_by_url(
         assert list_seqs(read_text(officer.get(PATH, {"q": query}))) == seqs, query
 
 
+def test_audit_page_keeps_deeds_and_looks_apart(
+    officer: Client, acme: Project, agent: Agent
+) -> None:
+    for name in ("t-1", "t-2"):
+        append(agent, name, "hello")
+    seq = note(acme)
+    officer.get("/p/acme/threads")
+    first, second = AuditEntry.objects.filter(action="content.read").order_by("seq")
+    deeds = list_seqs(read_text(officer.get(PATH)))
+    assert seq in deeds
+    assert not {first.seq, second.seq} & {*deeds}
+    page = read_text(officer.get(PATH, {"show": "looks"}))
+    assert list_seqs(page) == [first.seq]
+    link = f"?show=all&amp;q=view%3A{first.request_id}"
+    assert f'href="{link}">2 threads</a> of' in page
+    assert ">Threads</span>" in page
+    whole = read_text(officer.get(PATH + link.replace("&amp;", "&")))
+    assert list_seqs(whole) == [second.seq, first.seq]
+    records = read_text(officer.get(f"{PATH}.ndjson?show=deeds")).splitlines()
+    assert len(records) == AuditEntry.objects.filter(project=acme.id).count()
+    assert officer.get(PATH, {"show": "zzz"}).status_code == 422
+
+
 def test_audit_entry_links_its_thread_and_actor(
     officer: Client, acme: Project, agent: Agent
 ) -> None:

@@ -187,6 +187,27 @@ def test_content_read_is_audited_once_a_minute_across_processes(
     assert len(list_entries()) == 1
 
 
+def test_open_page_adds_an_entry_for_a_new_thread_only(
+    owner: Client, known: dict[str, str], agent: Agent
+) -> None:
+    with time_machine.travel(START, tick=False) as travel:
+        page = look(owner, "/p/acme/threads")
+        sealed = page.partition('data-view="')[2].partition('"')[0]
+        before = len(list_entries())
+        for minute in range(1, 60):
+            travel.move_to(START + timedelta(minutes=minute))
+            owner.get("/p/acme/threads/t-1/panels/events", headers={"MH-View": sealed})
+        assert len(list_entries()) == before
+        factories.append(agent, "t-9", CANARY)
+        owner.get("/p/acme/threads/t-9/panels/events", headers={"MH-View": sealed})
+        row = list_entries()[-1]
+        assert (row.request_id, row.count) == (sealed.partition(":")[0], 0)
+        assert len(list_entries()) == before + 1
+        forged = sealed[:-1] + ("A" if sealed[-1] != "A" else "B")
+        owner.get("/p/acme/threads/t-1/panels/events", headers={"MH-View": forged})
+        assert len(list_entries()) == before + 2
+
+
 def test_second_content_read_in_a_minute_costs_no_query(
     owner: Client,
     known: dict[str, str],
@@ -296,7 +317,26 @@ async def test_socket_read_is_audited_at_its_beginning_and_end(
     (viewer,) = hub.audience.viewers
     await socket.leave()
     await viewer.flush()
-    assert [row.outcome for row in await _list_rows()] == ["opened", "closed"]
+    began, ended = await _list_rows()
+    assert (began.outcome, ended.outcome, ended.count) == ("opened", "closed", 1)
+    assert began.request_id == ended.request_id == viewer.view
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_socket_of_an_audited_view_adds_its_end_only(
+    served: None, session: str, thread: Thread, operator: Operator
+) -> None:
+    sealed = read_audit.seal_view("a" * 32, operator.id)
+    for _ in range(2):
+        socket = Socket(session)
+        await socket.open()
+        await socket.hello({thread.id: (thread.head_seq, ["row"])}, view=sealed)
+        (viewer,) = hub.audience.viewers
+        await socket.leave()
+        await viewer.flush()
+    rows = await _list_rows()
+    assert [row.outcome for row in rows] == ["opened", "closed", "closed"]
+    assert {row.request_id for row in rows} == {"a" * 32}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -238,3 +238,79 @@ def test_bounded_audit_verification_names_the_wrong_entry(
         AuditEntry.objects.filter(seq=changed).update(count=99)
     assert verify_newest(reach=4).wrong == wrong
     assert audit.verify().wrong == changed
+
+
+# Views
+
+
+def look(project: UUID, view: str | None, *targets: str, **details: Any) -> None:
+    """Append the looks of a view at these threads; the first one counts them."""
+    for n, target in enumerate(targets):
+        fields = {"target_kind": "thread", "target_id": target, "request_id": view}
+        counted = 0 if n or view is None else len(targets)
+        about = {"actor": "operator:1", "action": "content.read", "count": counted}
+        note(project, **about, **fields, **details)
+
+
+def list_found_views(text: str = "", *, project: UUID, **page: Any) -> list[int]:
+    terms = search.parse_terms(text, search.AUDIT, bare="action")
+    found = audit.list_views(project, terms=terms, now=NOW, **page)
+    return [view.first.seq for view in found.items]
+
+
+def test_view_is_one_row_with_its_threads_and_people(
+    agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for name in ("t-1", "t-2"):
+        append(agent, name, "hello")
+    rows = [get_thread(agent, name) for name in ("t-1", "t-2")]
+    project = rows[0].project_id
+    for n, row in enumerate(rows):
+        shown = {"count": 0 if n else 2, "target_kind": "thread"}
+        shown |= {"target_id": str(row.id), "subject": row.subject_id}
+        note(
+            project, actor="operator:1", action="content.read", request_id="a", **shown
+        )
+    look(project, None, "from-before")
+    about = {"actor": "operator:1", "action": "content.read", "outcome": "closed"}
+    closed = note(project, **about, request_id="a", count=2)
+    with django_assert_num_queries(3):
+        alone, view = audit.list_views(project, now=NOW).items
+    assert (alone.first.target_id, alone.threads) == ("from-before", 1)
+    assert (view.threads, view.people) == (2, len({row.subject_id for row in rows}))
+    line = get_entry(project, closed)
+    assert line is not None
+    assert view.closed_at == line.at
+    # The export and the list of all entries keep every entry.
+    assert len(list_entries(project, terms=(), now=NOW).items) >= 4
+    assert "content.read" not in {
+        each.action for each in list_entries(project, now=NOW, deeds=True).items
+    }
+
+
+@pytest.mark.parametrize("most", [audit.CHUNK, 1])
+def test_view_is_found_by_each_of_its_threads(
+    most: int, other: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "CHUNK", most)
+    look(other, "a", "1", "2", "3")
+    look(other, None, "2")
+    look(other, "b", "3")
+    for text, seqs in (
+        *(("target:2", [4, 1]), ("target:3", [5, 1]), ("target:9", [])),
+        *(("view:b", [5]), ("actor:1", [5, 4, 1]), ("verified", [])),
+    ):
+        assert list_found_views(text, project=other) == seqs, text
+
+
+def test_view_is_on_one_page_of_the_list_only(other: UUID) -> None:
+    look(other, "a", *"123")
+    look(other, "b", *"45")
+    # A thread that came to the open page later.
+    log_later = {"actor": "operator:1", "action": "content.read", "request_id": "a"}
+    note(other, **log_later, target_kind="thread", target_id="6")
+    first = audit.list_views(other, now=NOW, limit=1)
+    second = audit.list_views(other, now=NOW, limit=1, after=first.next)
+    assert [(view.first.seq, view.threads) for view in first.items] == [(4, 2)]
+    assert [(view.first.seq, view.threads) for view in second.items] == [(1, 4)]
+    assert second.next is None

@@ -73,6 +73,26 @@ def test_content_read_is_audited_once_a_minute(acme: Project) -> None:
     assert [(at - START).seconds for at in times] == [0, 59, 119]
 
 
+def test_content_read_of_a_continued_view_is_audited_once_an_hour(
+    acme: Project,
+) -> None:
+    first = [_look(acme, target, view="a") for target in "123"]
+    with time_machine.travel(START, tick=False) as travel:
+        audit.record_looks(*first)
+        for second, target, view in (
+            *((90, "1", "a"), (120, "4", "a"), (3599, "2", "a"), (3600, "3", "a")),
+            *((3601, "1", "b"), (3601, "1", "b")),
+        ):
+            travel.move_to(START + timedelta(seconds=second))
+            audit.record_looks(_look(acme, target, view=view), continued=True)
+    found = AuditEntry.objects.filter(action="content.read").order_by("seq")
+    assert [(each.request_id, each.target_id, each.count) for each in found] == [
+        *(("a", "1", 3), ("a", "2", 0), ("a", "3", 0)),
+        *(("a", "4", 0), ("a", "3", 0), ("b", "1", 1)),
+    ]
+    assert verify().wrong is None
+
+
 @pytest.mark.parametrize("field", ["actor", "target", "project"])
 def test_content_reads_by_others_are_audited_apart(
     field: str, acme: Project, zeta: Project
@@ -88,7 +108,9 @@ def test_content_reads_by_others_are_audited_apart(
     assert AuditEntry.objects.filter(action="content.read").count() == 2
 
 
-def _look(project: Project, target: str, *, actor: str = ACTOR) -> AuditNote:
+def _look(
+    project: Project, target: str, *, actor: str = ACTOR, view: str | None = None
+) -> AuditNote:
     return AuditNote(
         actor=actor,
         action="content.read",
@@ -96,6 +118,7 @@ def _look(project: Project, target: str, *, actor: str = ACTOR) -> AuditNote:
         target_kind="thread",
         target_id=target,
         purpose="debugging",
+        request_id=view,
     )
 
 
