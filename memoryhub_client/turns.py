@@ -11,6 +11,7 @@ from memoryhub_client.requests import (
     AsOfQuery,
     Listing,
     PartAsOf,
+    PartQuery,
     Request,
     build_listing,
     build_path,
@@ -20,6 +21,7 @@ from memoryhub_client.requests import (
 from memoryhub_client.slots import Slot
 
 Mode = Literal["strict", "relaxed", "passive"]
+Mark = Literal["wrong", "good"]
 Format = Literal["chat", "responses", "anthropic", "gemini"]
 
 
@@ -46,6 +48,14 @@ class Beginning(ActFields, total=False):
 class Feedback(ActFields, total=False):
     corrected: bool | None
     cited: Sequence[str]
+
+
+class MarkFields(TypedDict, total=False):
+    comment: str | None
+
+
+class MarkQuery(PartQuery, total=False):
+    mark: Mark
 
 
 class ContextOptions(TypedDict, total=False):
@@ -75,6 +85,24 @@ def rate(thread: str, turn: int, **fields: Unpack[Feedback]) -> Request:
     return write(
         "POST", build_path("threads", thread, "turns", turn, "feedback"), fields
     )
+
+
+def mark(
+    thread: str, turn: int, mark: Mark, **fields: Unpack[MarkFields]
+) -> Request:
+    """Mark the turn's answer; the newest mark of a turn counts."""
+    path = build_path("threads", thread, "turns", turn, "mark")
+    return write("PUT", path, {"mark": mark, **fields})
+
+
+def unmark(thread: str, turn: int) -> Request:
+    path = build_path("threads", thread, "turns", turn, "mark")
+    return write("DELETE", path, {})
+
+
+def list_marked(**query: Unpack[MarkQuery]) -> Listing:
+    """List the marked turns of the key's project, newest mark first."""
+    return build_listing(build_path("turns:marked"), query)
 
 
 def list_all(thread: str, **query: Unpack[PartAsOf]) -> Listing:

@@ -33,6 +33,7 @@ from memoryhub.api.search import searches
 from memoryhub.api.threads import events, slots, threads
 from memoryhub.api.turns import (
     guards,
+    marks,
     own_tools,
     procedures,
     tool_calls,
@@ -94,7 +95,7 @@ api = AgentAPI(
     auth=Bearer(),
     urls_namespace="api",
 )
-_NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
+_NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns, marks)
 _MEMORY = (keys, tasks, notes, checkpoints, working_memory)
 _LONG_TERM = (blocks, items, facts, episodes, long_term, learning)
 _PRIVACY = (erasures, receipts, subjects, subject_exports)

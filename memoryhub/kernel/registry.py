@@ -18,7 +18,7 @@ from memoryhub.kernel.paging import (
 from memoryhub.kernel.parts import Decide, KernelPart
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.threads import slots, strikes, threads
-from memoryhub.kernel.turns import calls, own_tools, runs, searches, turns
+from memoryhub.kernel.turns import calls, marks, own_tools, runs, searches, turns
 
 PARTS: tuple[KernelPart, ...] = (
     threads.PART,
@@ -28,6 +28,7 @@ PARTS: tuple[KernelPart, ...] = (
     page_parts.PART,
     citations.PART,
     turns.PART,
+    marks.PART,
     tlb_upkeep.PART,
     prefetch_upkeep.PART,
     own_tools.PART,

@@ -11,7 +11,7 @@ from rpds import HashTrieMap
 
 from memoryhub.kernel import paging_json
 from memoryhub.kernel.memory import memory_json
-from memoryhub.kernel.state import calls
+from memoryhub.kernel.state import calls, turn_marks
 from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.observing import Observing
@@ -45,6 +45,9 @@ def to_json(state: ThreadState) -> dict[str, Any]:
     del plain["calls"]
     if state.calls:
         plain["calls"] = calls.to_json(state.calls)
+    del plain["marks"]
+    if state.marks:
+        plain["marks"] = turn_marks.to_json(state.marks)
     for name in ("types", "senders"):
         # The order of persistent maps differs by process: sort them.
         plain[name] = dict(sorted(plain[name].items()))
@@ -84,4 +87,5 @@ def from_json(plain: dict[str, Any]) -> ThreadState:
     fields["memory"] = memory_json.from_json(memory, thread=fields["id"])
     fields["knowledge"] = Knowledge.from_json(plain.get("knowledge") or {})
     fields["calls"] = calls.from_json(plain.get("calls") or ())
+    fields["marks"] = turn_marks.from_json(plain.get("marks") or ())
     return ThreadState(**fields)

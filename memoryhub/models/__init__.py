@@ -26,7 +26,7 @@ from memoryhub.models.pages import EvictedPage, Page, PageLevel
 from memoryhub.models.projects import Instance, Project, ProjectStats
 from memoryhub.models.server.heartbeats import Heartbeat
 from memoryhub.models.server.leases import Lease
-from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.slots import MarkedTurn, Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.models.totals import Total
@@ -55,6 +55,7 @@ __all__ = [
     "Key",
     "KeyMeta",
     "Lease",
+    "MarkedTurn",
     "Membership",
     "NewestLine",
     "Operator",

@@ -4,7 +4,8 @@ from typing import Final
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, parse_fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, parse_fields
+from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -104,3 +105,59 @@ class Turn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.thread_id}/{self.n}"
+
+
+class MarkedTurn(models.Model):
+    """A marked turn, inherited marks included: its answer is wrong or good."""
+
+    pk = models.CompositePrimaryKey("thread_id", "turn")
+    thread = models.ForeignKey(
+        Thread, models.PROTECT, related_name="marked_turns", db_index=False
+    )
+    turn = models.BigIntegerField()
+    #: The thread's project and subject, so that a list reads no other's marks.
+    project = models.ForeignKey(
+        Project, models.PROTECT, related_name="+", db_index=False
+    )
+    subject = models.ForeignKey(
+        Subject, models.PROTECT, related_name="+", db_index=False
+    )
+    mark = models.CharField(max_length=5)
+    at = models.DateTimeField()
+    by = models.CharField(max_length=64)
+    #: The event whose payload holds the comment; in a fork it may be an ancestor's.
+    event_thread = models.UUIDField()
+    event_seq = models.BigIntegerField()
+
+    privacy = Privacy(
+        subject="thread__subject",
+        exported="state/turn_marks.jsonl",
+        forget=Fate.DELETED,
+        references=(Reference("event_thread", "event_seq"),),
+        holds=parse_fields(
+            id="thread project subject event_thread",
+            number="turn event_seq",
+            word="mark",
+            time="at",
+            id_word="by",
+        ),
+    )
+
+    class Meta:
+        indexes = [
+            # Marked turns of a project, or of a subject, newest first.
+            models.Index(
+                fields=["project", "-at", "-thread", "-turn"], name="marked_turn_at"
+            ),
+            models.Index(
+                fields=["project", "mark", "-at", "-thread", "-turn"],
+                name="marked_turn_word",
+            ),
+            models.Index(
+                fields=["subject", "-at", "-thread", "-turn"],
+                name="marked_turn_subject",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.thread_id}/{self.turn}"

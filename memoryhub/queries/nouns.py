@@ -10,6 +10,7 @@ from memoryhub.queries.knowledge import facts
 from memoryhub.queries.memory import checkpoints, keys, notes, tasks
 from memoryhub.queries.paging import page_states
 from memoryhub.queries.replay.state_files import StateFile
+from memoryhub.queries.turns import marks
 
 NOUNS: tuple[StateFile, ...] = (
     keys.STATES,
@@ -18,6 +19,7 @@ NOUNS: tuple[StateFile, ...] = (
     facts.STATES,
     page_states.STATES,
     checkpoints.STATES,
+    marks.STATES,
 )
 
 #: State files by path in the bundle.

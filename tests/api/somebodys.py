@@ -60,6 +60,8 @@ OF_A_THREAD: dict[str, Any] = {
     "post /pages/{page_id}/pin": {},
     "post /turns": {},
     "post /turns/{turn}/feedback": {"corrected": True},
+    "put /turns/{turn}/mark": {"mark": "wrong", "comment": "{w}"},
+    "delete /turns/{turn}/mark": None,
     "post /tool-calls": {},
     "post /tool-calls:record": {
         "name": "look",
@@ -152,4 +154,5 @@ LISTS: dict[str, Any] = {
     "get /threads": None,
     "post /threads:search": {},
     "get /erasures": None,
+    "get /turns:marked": None,
 }

@@ -21,7 +21,7 @@ from memoryhub.services.rebuild import rebuild
 #: Tables whose rows repeat the fold, but for snapshots, which come and go.
 FOLDED = (
     "Slot", "Turn", "Page", "PageLevel", "EvictedPage", "Key", "Checkpoint", "DueValue",
-    "Derivation",
+    "Derivation", "MarkedTurn",
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from memoryhub.kernel.observing.observing import (
 from memoryhub.kernel.paging import page_commands as paging
 from memoryhub.kernel.state.events import LabelValue, RunRecorded
 from memoryhub.kernel.turns.calls import RecordCall
+from memoryhub.kernel.turns.marks import MarkTurn
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -173,6 +174,8 @@ def _import(agent: Agent, user_id: str, name: str, text: str) -> None:
         name,
     )
     act(agent, paging.RateTurn(turn=1, corrected=True, cited=("slot-0",)), name)
+    comment = f'"{text}"'.encode()
+    act(agent, MarkTurn(turn=1, mark="wrong", comment=comment), name)
 
 
 def _know(agent: Agent, subject: Subject, thread: str, text: str) -> None:

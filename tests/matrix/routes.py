@@ -134,6 +134,17 @@ ROWS: dict[str, tuple[str, object, bool]] = {
         {"corrected": False, "cited": ["slot-0"]},
         True,
     ),
+    "put /api/v1/threads/{thread}/turns/{turn}/mark": (
+        "/threads/{t}/turns/1/mark",
+        {"mark": "good"},
+        True,
+    ),
+    "delete /api/v1/threads/{thread}/turns/{turn}/mark": (
+        "/threads/{t}/turns/1/mark",
+        None,
+        True,
+    ),
+    "get /api/v1/turns:marked": ("/turns:marked", None, False),
     "get /api/v1/threads/{thread}/turns/{turn}/context": (
         "/threads/{t}/turns/1/context",
         None,

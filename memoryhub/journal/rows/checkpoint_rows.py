@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 import orjson
 
 from memoryhub.journal.rows.current_rows import CHUNK, Projection, StateChange
-from memoryhub.journal.rows.rows import CheckpointRow
+from memoryhub.journal.rows.rows import CheckpointRow, MarkedTurnRow
 from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory.nouns import count_contents
 from memoryhub.kernel.state.erase_events import RecordsErased
@@ -17,6 +18,9 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.models.events import Event
 from memoryhub.models.working_memory import Checkpoint
+
+#: A row that names its event.
+EventRow = TypeVar("EventRow", CheckpointRow, MarkedTurnRow)
 
 #: Counts that a checkpoint from before a noun holds of that noun.
 _NONE = count_contents(Contents())
@@ -60,7 +64,7 @@ def _list_changed(change: StateChange) -> Iterable[int]:
     ]
 
 
-def _add_event_data(rows: list[CheckpointRow]) -> list[CheckpointRow]:
+def add_event_data(rows: list[EventRow]) -> list[EventRow]:
     """Add the time and the actor of each row's event. One query for 500 rows."""
     found: dict[tuple[UUID, int], tuple[datetime, str]] = {}
     for start in range(0, len(rows), CHUNK):
@@ -75,7 +79,7 @@ def _add_event_data(rows: list[CheckpointRow]) -> list[CheckpointRow]:
     ]
 
 
-def _add_date(row: CheckpointRow, event: tuple[datetime, str] | None) -> CheckpointRow:
+def _add_date(row: EventRow, event: tuple[datetime, str] | None) -> EventRow:
     """Add an event's time and actor, unless a damaged journal lacks the event."""
     return row if event is None else row._replace(at=event[0], by=event[1])
 
@@ -106,6 +110,6 @@ CHECKPOINTS = Projection(
         ),
         _list_changed,
     ),
-    complete_rows=_add_event_data,
+    complete_rows=add_event_data,
     fill_row=_fill_counts,
 )

@@ -119,6 +119,19 @@ class CheckpointRow(NamedTuple):
     event_seq: int
 
 
+class MarkedTurnRow(NamedTuple):
+    thread_id: UUID
+    turn: int
+    project_id: UUID
+    subject_id: UUID
+    mark: str
+    #: This column and `by` are filled from the event.
+    at: datetime | None
+    by: str | None
+    event_thread: UUID
+    event_seq: int
+
+
 class AssertionRow(NamedTuple):
     thread_id: UUID
     seq: int

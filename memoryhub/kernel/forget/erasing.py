@@ -18,7 +18,7 @@ from memoryhub.kernel.memory.erased_memory import remove_values
 from memoryhub.kernel.paging.entries import build_entry, build_entry_body
 from memoryhub.kernel.paging.eviction import eviction
 from memoryhub.kernel.parts import KernelPart
-from memoryhub.kernel.state import calls
+from memoryhub.kernel.state import calls, turn_marks
 from memoryhub.kernel.state.erase_events import (
     ErasedPage,
     Range,
@@ -135,6 +135,7 @@ def apply_thread_erased(state: ThreadState, event: ThreadErased) -> ThreadState:
         knowledge=Knowledge(),
         observing=Observing(),
         calls=(),
+        marks=turn_marks.NO_MARKS,
     )
 
 
@@ -154,6 +155,7 @@ def apply_records_erased(state: ThreadState, event: RecordsErased) -> ThreadStat
         knowledge=knowledge,
         observing=observing,
         calls=calls.remove_erased(state.calls, gone.has_clock),
+        marks=turn_marks.remove_erased(state.marks, gone.has_clock),
     )
 
 

@@ -15,6 +15,7 @@ from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.observing import Observing
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.tuples import add_quick_replace
+from memoryhub.kernel.state.turn_marks import NO_MARKS, TurnMarks
 from memoryhub.kernel.state.working_memory import (
     DEFAULT_MAX_KEY_BYTES,
     DEFAULT_MAX_KEYS,
@@ -98,6 +99,7 @@ class ThreadState(NamedTuple):
     observing: Observing = Observing()
     #: Calls of the agent's own tools.
     calls: CallLog = ()
+    marks: TurnMarks = NO_MARKS
 
     @property
     def size(self) -> int:

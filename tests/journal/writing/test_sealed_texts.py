@@ -14,8 +14,9 @@ from memoryhub.errors import PageUnknownError, ValueErasedError
 from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
 from memoryhub.kernel.memory.tasks import SetTask, TaskField, UpdateTask
-from memoryhub.kernel.paging.page_commands import FaultPage
+from memoryhub.kernel.paging.page_commands import BeginTurn, FaultPage
 from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.turns.marks import MarkTurn
 from memoryhub.models import Event, Project, Subject, Thread
 from memoryhub.queries.paging import pages
 from memoryhub.services.access.api_keys import Agent
@@ -73,6 +74,12 @@ def fault(agent: Agent, value: Any) -> object:
         return None
 
 
+def comment(agent: Agent, value: str) -> object:
+    act(agent, BeginTurn(), "ann-1")
+    text = strict_json.dump_stored(value)
+    return act(agent, MarkTurn(turn=1, mark="wrong", comment=text), "ann-1")
+
+
 #: Ways to write a text, or any JSON that holds one, by the event that seals it.
 TEXTS: dict[str, dict[str, Write]] = {
     "page.created": {
@@ -82,6 +89,7 @@ TEXTS: dict[str, dict[str, Write]] = {
     "page.updated": {"hint": hint},
     "fault.refused": {"page": fault},
     "note.added": {"text": partial(acts.add_notes, thread="ann-1")},
+    "turn.marked": {"comment": comment},
 }
 VALUES: dict[str, dict[str, Write]] = {
     "page.created": {
