@@ -12,7 +12,7 @@ from inspector.observing import observer
 from inspector.paging import pages
 from inspector.people import holds, subjects
 from inspector.threads import events, imports, slots, threads
-from inspector.turns import turns
+from inspector.turns import marks, turns
 
 NOUNS: tuple[Screen[Any], ...] = (
     threads.SCREEN,
@@ -32,4 +32,5 @@ NOUNS: tuple[Screen[Any], ...] = (
     observer.SCREEN,
     checkpoints.SCREEN,
     turns.SCREEN,
+    marks.SCREEN,
 )

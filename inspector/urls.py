@@ -46,7 +46,7 @@ from inspector.people import (
 )
 from inspector.replay import timeline
 from inspector.threads import chosen, events, forks, settings, slots, threads
-from inspector.turns import turn_changes, turn_page, turns
+from inspector.turns import marks, turn_changes, turn_page, turns
 from inspector.words import words
 from memoryhub.models.projects import SLUG_PATTERN
 
@@ -243,6 +243,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/compare", checkpoints.compare, name="compare"),
     path(f"{T}/turn", turns.go_to_turn, name="turn-go"),
     path(f"{T}/turns/<seq:n>", turn_page.show, name="turn"),
+    path(f"{T}/turns/<seq:n>/mark", marks.mark_turn, name="turn-mark"),
     path(f"{T}/turns/<seq:n>/request", turn_page.show_request, name="turn-request"),
     path(f"{T}/turns/<seq:n>/missing", turn_page.show_missing, name="turn-missing"),
     path(f"{T}/turns/<seq:n>/diff", turn_changes.diff, name="turn-diff"),

@@ -87,9 +87,7 @@ def rate(thread: str, turn: int, **fields: Unpack[Feedback]) -> Request:
     )
 
 
-def mark(
-    thread: str, turn: int, mark: Mark, **fields: Unpack[MarkFields]
-) -> Request:
+def mark(thread: str, turn: int, mark: Mark, **fields: Unpack[MarkFields]) -> Request:
     """Mark the turn's answer; the newest mark of a turn counts."""
     path = build_path("threads", thread, "turns", turn, "mark")
     return write("PUT", path, {"mark": mark, **fields})

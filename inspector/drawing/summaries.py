@@ -220,6 +220,10 @@ def _summarise_rating(body: Body) -> str:
     return f"turn {body['rated']:,}, {', '.join(words) or 'feedback withdrawn'}"
 
 
+def _summarise_mark(body: Body) -> str:
+    return f"turn {body['turn']:,}, {body['mark'] or 'mark removed'}"
+
+
 def _summarise_lowering(body: Body) -> str:
     saved = body["tokens_before"] - body["tokens"]
     way = f"{_render_level(body['level_before'])} → {_render_level(body['level'])}"
@@ -376,6 +380,7 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "page.evicted": _summarise_eviction,
     "pages.evicted": _summarise_evictions,
     "pages.cited": _summarise_citations,
+    "turn.marked": _summarise_mark,
     "turn.rated": _summarise_rating,
     "page.lowered": _summarise_lowering,
     "page.pinned": _name_page,

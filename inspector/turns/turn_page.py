@@ -26,11 +26,13 @@ from memoryhub.kernel.packing import selection
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
+from memoryhub.queries.replay.states import load_state
 from memoryhub.queries.threads.slots import SlotLine
 from memoryhub.queries.turns import (
     citations,
     exchanges,
     inclusions,
+    marks,
     missing,
     own_calls,
     turn_faults,
@@ -39,6 +41,7 @@ from memoryhub.queries.turns import (
 from memoryhub.queries.turns.exchanges import Exchange
 from memoryhub.queries.turns.turn_faults import TurnFault
 from memoryhub.queries.turns.turns import ShownRequest, TurnLine
+from memoryhub.services.turns.marks import MAX_COMMENT_CHARS
 
 #: Panels that the page of a turn fetches after it has loaded.
 PANELS = ("missing", "prefix")
@@ -81,11 +84,25 @@ class RequestMessage:
 @require_safe
 @require_signed_in
 def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
-    """Show a turn: question, answer, and the request's texts."""
+    """Show a turn: question, answer, mark, and the request's texts."""
+    return render_turn(request, project, thread, n)
+
+
+def render_turn(
+    request: HttpRequest,
+    project: str,
+    thread: str,
+    n: int,
+    *,
+    form: Context | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """Render the page of a turn, with the form of its mark as typed if refused."""
     visit, lines = _require_turn(request, project, thread, n)
     shown = turns.get_context(visit.row, n)
     line = next(each for each in lines if each.n == n)
     context = _build_surroundings(visit, lines, line) | {"n": n, "shown": shown}
+    context |= form or {}
     if shown is not None:
         context |= _build_request(request, visit, shown, lines)
     elif not line.inherited:
@@ -98,7 +115,7 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
         "inspector/turns/show.html",
         visit,
         context,
-        status=410 if shown and shown.missing else 200,
+        status=410 if shown and shown.missing else status,
     )
     # A page that waits for its turn's answer fetches this page as a panel.
     answer.headers["MH-Panel"] = "1"
@@ -221,11 +238,18 @@ def _build_surroundings(visit: Visit, lines: list[TurnLine], line: TurnLine) -> 
     """Build the surroundings of the request: its time, the turns before and after."""
     began = turns.get_starts([line])[line.n]
     before = next((each for each in lines if each.n == line.n - 1), None)
+    # A mark is said of the answer later, and counts whatever the page shows as of.
+    state = load_state(visit.row)
+    mark = marks.list_marks(visit.row, state, [line.n]).get(line.n)
     return {
         "line": line,
         "before": before,
         "began": began,
-        "rows": list_turn_rows(visit.row, lines),
+        "rows": list_turn_rows(visit.row, lines, state),
+        "mark": mark,
+        "typed": mark,
+        "markable": visit.visitor.editor and visit.row.status in ("open", "closed"),
+        "most": MAX_COMMENT_CHARS,
         "faults": None,
     }
 

@@ -16,7 +16,10 @@ from inspector.lists import screens, visits
 from inspector.lists.screens import Context, ListRequest, Screen
 from inspector.lists.visits import ThreadMoment
 from inspector.web import asof
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.turn_marks import MarkWord
 from memoryhub.models.threads import Thread
+from memoryhub.queries.replay.states import load_state
 from memoryhub.queries.turns import exchanges, turns
 from memoryhub.queries.turns.turns import TurnLine
 
@@ -33,10 +36,16 @@ class TurnListRow:
     begins: bool
     #: Question; None if the turn continues an exchange, or the question was erased.
     excerpt: FirstWords | None
+    mark: MarkWord | None
 
 
-def list_turn_rows(row: Thread, lines: Sequence[TurnLine]) -> list[TurnListRow]:
-    """List a row per turn, with the first words of its question. Two queries."""
+def list_turn_rows(
+    row: Thread, lines: Sequence[TurnLine], state: ThreadState
+) -> list[TurnListRow]:
+    """List a row per turn: first words of its question, mark as of `state`.
+
+    Two queries.
+    """
     questions = exchanges.list_questions(row, lines)
     return [
         TurnListRow(
@@ -47,6 +56,7 @@ def list_turn_rows(row: Thread, lines: Sequence[TurnLine]) -> list[TurnListRow]:
             )
             if line.n in questions and questions[line.n].content is not None
             else None,
+            mark=held.word if (held := state.marks.get(line.n)) else None,
         )
         for line in lines
     ]
@@ -57,7 +67,8 @@ def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
     found = turns.list_turns(
         visit.row, up_to=visit.moment.at_seq, after=ask.after, limit=ask.limit
     )
-    rows = list_turn_rows(visit.row, found.items)
+    state = load_state(visit.row, visit.moment.at_seq)
+    rows = list_turn_rows(visit.row, found.items, state)
     return screens.build_list_context(ask, found) | {"rows": rows}
 
 

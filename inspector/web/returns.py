@@ -28,6 +28,7 @@ PAGES = {
     "paging-prefetch-clear": "paging-prefetch",
     "reopen": "thread",
     "event-undo": "event",
+    "turn-mark": "turn",
     "episode-retry": "episodes",
     "episodes-consolidate": "episodes",
 }

@@ -66,6 +66,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "tlb.invalidated": "Page look-ups forgotten",
     "tools.set": "Definitions of tools",
     "turn.began": "Model calls",
+    "turn.marked": "Answers marked",
     "turn.packed": "Requests to the model",
     "turn.rated": "Answers rated",
     "values.erased": "Values erased",

@@ -146,6 +146,8 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "turn-request": ("viewer", ("GET",)),
     "turn-diff": ("viewer", ("GET",)),
     "turn-missing": ("viewer", ("GET",)),
+    "marked-turns": ("viewer", ("GET",)),
+    "turn-mark": ("editor", ("POST",)),
     "turn-prefix": ("viewer", ("GET",)),
     "turn-panel": ("viewer", ("GET",)),
     "prefixes": ("viewer", ("GET",)),

@@ -33,9 +33,7 @@ class MarkIn(In):
     model_config = build_example(_MARK)
 
     mark: MarkWord = Field(description="Of the answer.")
-    comment: str | None = Field(
-        None, max_length=MAX_COMMENT_CHARS, description="Why."
-    )
+    comment: str | None = Field(None, max_length=MAX_COMMENT_CHARS, description="Why.")
 
 
 class MarkedOut(Out):
@@ -61,7 +59,9 @@ class MarkedTurnOut(Out):
 class MarkedTurnsOut(Out):
     model_config = build_example(
         {
-            "items": [{**PLACE, "turn": 3, **_MARK, "at": AT, "actor": "agent:Zk3fW0aB"}],
+            "items": [
+                {**PLACE, "turn": 3, **_MARK, "at": AT, "actor": "agent:Zk3fW0aB"}
+            ],
             "next": None,
         }
     )
@@ -132,7 +132,10 @@ def list_marked(request: HttpRequest, query: Query[MarkedTurnsQuery]) -> HttpRes
     )
     items = [
         MarkedTurnOut.from_record(
-            line, thread=agent.get_thread_name(line.thread), actor=line.by
+            line,
+            thread=agent.get_thread_name(line.thread.name),
+            thread_id=line.thread.id,
+            actor=line.by,
         )
         for line in found.items
     ]

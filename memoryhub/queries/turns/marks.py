@@ -37,8 +37,8 @@ class MarkLine:
 class MarkedTurnLine(MarkLine):
     """A marked turn in the list of a project."""
 
-    thread: str
-    thread_id: UUID
+    #: The thread, with its subject.
+    thread: Thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +122,7 @@ def _iter_lines(rows: list[MarkedTurn]) -> Iterator[MarkedTurnLine]:
         content = texts.open_content(row.thread, event) if event else {}
         word: MarkWord = "wrong" if row.mark == "wrong" else "good"
         yield MarkedTurnLine(
-            thread=row.thread.name,
-            thread_id=row.thread_id,
+            thread=row.thread,
             turn=row.turn,
             mark=word,
             at=row.at,

@@ -49,7 +49,7 @@ def list_marked(agent: Agent, mark: MarkWord | None = None) -> list[object]:
         )
     )
     lines = [line for batch in found for line in batch]
-    return [(line.thread, line.turn, line.mark, line.comment) for line in lines]
+    return [(line.thread.name, line.turn, line.mark, line.comment) for line in lines]
 
 
 def get_words(agent: Agent, seq: int | None = None, name: str = "t-1") -> object:
@@ -103,7 +103,7 @@ def test_marked_turns_of_a_project_are_listed_newest_first(agent: Agent) -> None
     assert list_marked(agent, "wrong") == wrong
     bob = subjects.find_or_create(agent.project, "bob")
     (line,) = marks.list_marked_turns(agent.project, bound=bob.id).items
-    assert line.thread == "bob-1"
+    assert line.thread.name == "bob-1"
     Subject.objects.filter(id=bob.id).update(state=Subject.State.RESTRICTED)
     assert list_marked(agent, "good") == []
 
