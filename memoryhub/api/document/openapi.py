@@ -29,46 +29,42 @@ Memory for agents: threads of messages that are appended, kept and read back, an
 of which each model call is given as many as its budget holds.
 
 **Identity.** `Authorization: Bearer mh_…`, nowhere else. A key belongs to one project;
-another project's things answer as those that do not exist.
+to it other projects do not exist.
 
-**Names** are ASCII, `[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}`, exact, and in the clear: they
-are for identifiers, not for text about people. Names of threads that begin with `mh.`
-or `_` are reserved.
+**Names** are ASCII, `[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}`, exact, and in the clear: for
+identifiers, not for text about people. Threads `mh.…` and `_…` are reserved.
 
 **Bodies** are strict JSON in UTF-8, at most 1 MiB, 32 deep, 10,000 values; times are
 RFC 3339. Integers have 64 bits, in content any size. **Lists** answer `items` and
 `next`; send `next` back as `after`.
 
 **Errors** are `application/problem+json`; `code` is stable, and what was sent is never
-repeated. A 422 names each field in `errors[].loc`, and a member whose name is not ours
-by its number, from 0; `detail` says what is taken there. A refused request changed
-nothing. A 500 `internal` is a mistake of ours: its `request_id` finds the line in the
-server's log. What any operation may answer is told once, as `default`; a status
-stands by itself where an operation has more codes.
+repeated. A 422 names each field in `errors[].loc`, a member whose name is not ours by
+its number, from 0; `detail` says what is taken. A refused request changed nothing. A
+500 `internal` is our mistake: its `request_id` finds the line in the log. `default`
+lists what any operation may answer; a status has an operation's further codes.
 
-**Writes**: with an `Idempotency-Key` a POST that changes something has one effect for
-24 hours. A repeat is told again what came of it, of a person as it is by then; nothing
-is kept of the first answer, and the key goes with the person.
+**Writes**: with an `Idempotency-Key` a POST has one effect for 24 hours. A repeat is
+told what came of it, of a person as it is by then; the first answer is not kept, and
+the key goes with the person.
 `If-Match` takes the head `seq` you saw. A 2xx means it is on disk.
 
 **Paging**: `POST …/turns` begins a model call and answers its `request`; a model's tool
 call goes to `POST …/tool-calls` as it came. Tokens are those of the thread's tokenizer:
-`est/1`, or `o200k_base`; where the extra for that is not installed, each write brings
-its count as `tokens`.
+`est/1`, or `o200k_base`; without the extra for that each write brings `tokens`.
 A refused fault is the one refusal that may be journaled. The fault budget (429
 `fault_budget`) is no rate: it says `renews: next_exchange` and has no `Retry-After`.
 
 **Working memory** of a thread is its keys, the task, notes and checkpoints. Each
 read takes `at_seq` or `at_turn`. A key is any JSON under a name that does not begin
-with `_` or `mh.`, until an instant if one was set; once that has passed nothing sees it
-any more. On keys, items, the task and blocks `If-Match` takes the version that a read
+with `_` or `mh.`, until it expires, if it does. On keys, items, the task and blocks `If-Match` takes the version that a read
 gave, and on the first three `If-None-Match: *` says that there must be none. What a
 fork inherits has numbers of 0 and below. A subject's items are keys of the home thread
 `mh.home.<subject_id>`, named by a namespace, a colon and a key.
 
-**People.** Whatever is about one person is told by a `user_id` in a body, never in an
-address: `POST /subjects:resolve` gives the id by which other routes know it. What was
-erased answers 410, with the `erasure` and its `receipt`, if they are your project's.
+**People.** A person is named by a `user_id` in a body, never in an address:
+`POST /subjects:resolve` gives the id for other routes. What was erased answers 410,
+with the `erasure` and its `receipt`, if they are your project's.
 While a subject is restricted its memory is neither read nor written (409
 `subject_restricted`), and lists leave it out. While it is held no page of it is
 deleted (409 `subject_held`, until when is said). A value that was erased for a subject
@@ -85,8 +81,8 @@ tells how far it is, until there is a receipt.
 **Limits**, all configurable: 500 requests a second and key (burst 1,000), 20 a second
 and address without a valid key, 10 GiB a day, 50 open streams and sockets; beyond them
 429 with `Retry-After`. Each answer to a valid key has `RateLimit-Policy:
-"key";q=1000;w=2`, the burst and the seconds in which all of it comes back, and
-`RateLimit: "key";r=998;t=1`, the requests left and the seconds until none is missing.
+"key";q=1000;w=2`, the burst and the seconds in which it comes back, and `RateLimit:
+"key";r=998;t=1`, the requests left and the seconds until all are back.
 Headers 16 KiB, address 8 KiB.
 
 **Socket**: `/ws/v1/agent` follows many threads over one connection. The key is in the
@@ -104,9 +100,8 @@ within 5 s. The server answers `{"t":"hello","v":1}`. Messages are JSON text:
 A socket follows 50 threads, takes 20 messages a second of 64 KiB each, and ends after
 an hour. Why it ends is in its close code: 4400 no such message, 4401 no valid key, 4403
 scope, 4404 no such address, 4408 nothing said, 4410 the key's subject or project is
-gone, 4429 beyond a limit, 1009 too big, 1011 a mistake of ours. After 1012
-(restart, or the hour is over) and 1013 (too busy) connect again, and follow from the
-last seq you have. What is sent can be larger than the largest body, by a little.
+gone, 4429 beyond a limit, 1009 too big, 1011 our mistake. After 1012 (restart, or the
+hour is over) and 1013 (too busy) connect again, and follow from your last seq.
 """
 
 #: Refusals that only an Idempotency-Key can cause.

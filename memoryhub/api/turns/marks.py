@@ -71,7 +71,7 @@ class MarkedTurnsOut(Out):
 
 
 class MarkedTurnsQuery(Pagination):
-    mark: MarkWord | None = Field(None, description="Only turns with this mark.")
+    mark: MarkWord | None = Field(None, description="Only these.")
 
 
 @router.route(
@@ -84,7 +84,7 @@ class MarkedTurnsQuery(Pagination):
 async def mark(
     request: HttpRequest, thread: Path[ThreadName], turn: Path[int], body: MarkIn
 ) -> HttpResponse:
-    """Mark a turn's answer, anew too. A closed thread takes marks as well."""
+    """Mark a turn's answer. The newest mark counts."""
     receipt = await writing.submit_mark(
         agent=auth.get_caller(request),
         thread=thread,
@@ -105,7 +105,7 @@ async def mark(
 async def unmark(
     request: HttpRequest, thread: Path[ThreadName], turn: Path[int]
 ) -> HttpResponse:
-    """Remove a turn's mark; history keeps it."""
+    """Remove a turn's mark."""
     receipt = await writing.submit_mark(
         agent=auth.get_caller(request), thread=thread, turn=turn, mark=None
     )

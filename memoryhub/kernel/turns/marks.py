@@ -21,7 +21,7 @@ class TurnMarked(EventBody):
 
     turn: Count
     #: None: the turn has no mark any more.
-    mark: MarkWord | None
+    mark: MarkWord | None = None
     commented: Flag = False
 
 
@@ -50,7 +50,7 @@ def decide_mark_turn(decision: Decision, command: MarkTurn, pages: PageTable) ->
     event = TurnMarked(
         turn=command.turn, mark=command.mark, commented=comment is not None
     )
-    payload = None if comment is None else b'{"comment":' + comment + b"}"
+    payload = b"{}" if comment is None else b'{"comment":' + comment + b"}"
     decision.emit(event, payload)
 
 

@@ -108,6 +108,7 @@ def test_marked_turns_of_a_project_are_listed_newest_first(agent: Agent) -> None
     assert list_marked(agent, "good") == []
 
 
+@pytest.mark.django_db(transaction=True)
 def test_fork_inherits_marks_and_their_erasure(agent: Agent) -> None:
     begin_turns(agent, "t-1")
     seq = mark_turn(agent, 1, "wrong", COMMENT)
