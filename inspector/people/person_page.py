@@ -157,11 +157,11 @@ def _build_block_words(view: BlockView) -> BlockWords:
 
 
 def _build_episode_words(each: EpisodeView) -> EpisodeWords:
-    asked, answer = each.input, each.output
+    question, answer = each.input, each.output
     return EpisodeWords(
         episode=each,
-        words=_build_words(asked, _WORDS),
-        question=_build_words(asked, _LINE),
+        words=_build_words(question, _WORDS),
+        question=_build_words(question, _LINE),
         answer=_build_words(answer, _LINE) if answer else None,
     )
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from memoryhub import journal
 from memoryhub.journal.writing.activity import activity
 from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
@@ -32,6 +33,12 @@ def look() -> None:
     stats.take(now)
     unhealthy.look(now)
     journal.run(activity.flush)
+
+
+def age_key_file() -> None:
+    """Make the key file older than the day in which a new hub needs no backup."""
+    made = timezone.now() - timedelta(days=2)
+    KekCheck.objects.using("keys").update(created_at=made)
 
 
 def test_overview_of_an_empty_project_says_how_to_begin(owner: Client) -> None:
@@ -102,6 +109,7 @@ def test_problem_count_is_equal_in_headline_rows_lists_and_badge(
 def test_problem_count_is_equal_in_rail_overview_health_and_privacy(
     browser: Browser, agent: Agent
 ) -> None:
+    age_key_file()
     browser("owner")
     officer = browser("officer")
     make_restless(agent, exchanges=8)
@@ -142,6 +150,7 @@ def test_thread_list_by_flag_says_since_when(viewer: Client, agent: Agent) -> No
 def test_health_warns_of_a_key_file_without_a_backup(
     viewer: Client, agent: Agent
 ) -> None:
+    age_key_file()
     factories.append(agent, "t-1", "hello")
     look()
     for place in PLACES:

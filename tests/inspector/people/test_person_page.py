@@ -56,7 +56,7 @@ def test_person_page_shows_memory_with_links(browser: Browser, ann: Subject) -> 
         *("home airport", "Bergen", "I moved to Bergen.", "Ann flies."),
         'href="/p/acme/threads/talk?at_seq=2"',
         'href="/p/acme/threads/talk/turns/1"',
-        f'action="/p/acme/threads/mh.home.{ann.id}/recall"',
+        f'action="/p/acme/subjects/{ann.id}/recall"',
         'name="query"',
     ):
         assert part in text, part
@@ -101,7 +101,7 @@ def test_empty_person_page_has_a_sentence_for_each_part(
     text = fetch_page(browser, subjects.find_or_create(agent.project, "nobody"))
     for sentence in (
         *("No fact about", "written no message", "No episode yet", "No block yet"),
-        *("None of the last turns", "No thread yet", "no memory to search"),
+        *("None of the last turns", "No thread yet"),
     ):
         assert sentence in text
     assert not AuditEntry.objects.filter(action="content.read").exists()
@@ -126,7 +126,7 @@ def test_person_page_costs_the_same_for_any_memory(
 
 
 def test_day_leads_to_the_facts_at_its_end(browser: Browser, ann: Subject) -> None:
-    client, facts = browser("viewer"), f"/p/acme/threads/mh.home.{ann.id}/facts"
+    client, facts = browser("viewer"), f"/p/acme/subjects/{ann.id}/facts"
     past = client.get(f"{P}/{ann.id}?as_of=2026-01-05").headers["Location"]
     assert past == f"{facts}?valid={29_453_759 + 5 * 1_440}"
     assert "Bergen" in client.get(past).content.decode()

@@ -57,7 +57,8 @@ def test_person_page_has_one_head_and_needs_no_home_thread(
     (tabs,) = re.findall(r'<nav aria-label="Views of this person">.*?</nav>', shown)
     links = re.findall(r'href="([^"]+)"', tabs)
     threads = f"/p/acme/threads?q=subject%3A{ann.id}"
-    assert sorted(links) == sorted([*(f"{path}/{each}" for each in PAGES), threads])
+    pages = [path, *(f"{path}/{each}" for each in PAGES), threads]
+    assert sorted(links) == sorted(pages)
     assert f'href="{path}/{page}" aria-current="page"' in tabs
     assert "ann" not in re.sub("<[^>]*>", "", shown).split()
     assert f'href="{path}"' in text_of(owner, f"{path}/{page}")

@@ -42,7 +42,10 @@ ROUTES = {route.name: route for route in list_routes()}
 OF_THREADS = {name for name in ROUTES if "thread" in ROUTES[name].parameters}
 #: Pages that list threads with last messages, or events of threads.
 LISTS = {"overview", "overview-panel", "threads", "episodes", "subject"}
-CONTENT = OF_THREADS - read_audit.PLAIN | LISTS
+#: Pages of a person's memory.
+PERSON = {"facts", "blocks", "recall", "fact-add", "fact-act", "fact-correct"}
+PERSON |= {"block-add", "block-edit"}
+CONTENT = (OF_THREADS | PERSON) - read_audit.PLAIN | LISTS
 #: Pages that wait for a thread and show the first one; see test_connect.
 WAITING = {"connect", "connect-key", "connect-panel"}
 
@@ -86,7 +89,7 @@ def look(client: Client, address: str) -> str:
 
 
 def test_every_declared_plain_route_exists() -> None:
-    assert read_audit.PLAIN < OF_THREADS
+    assert read_audit.PLAIN < OF_THREADS | PERSON
     assert read_audit.PLAIN_PANELS.issubset(PANELS)
 
 
