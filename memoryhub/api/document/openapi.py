@@ -57,8 +57,8 @@ A refused fault is the one refusal that may be journaled. The fault budget (429
 
 **Working memory** of a thread is its keys, the task, notes and checkpoints. Each
 read takes `at_seq` or `at_turn`. A key is any JSON under a name that does not begin
-with `_` or `mh.`, until it expires, if it does. On keys, items, the task and blocks `If-Match` takes the version that a read
-gave, and on the first three `If-None-Match: *` says that there must be none. What a
+with `_` or `mh.`, until it expires, if it does. On keys, items, the task and blocks
+`If-Match` takes the version that a read gave, and on the first three `If-None-Match: *` says that there must be none. What a
 fork inherits has numbers of 0 and below. A subject's items are keys of the home thread
 `mh.home.<subject_id>`, named by a namespace, a colon and a key.
 
