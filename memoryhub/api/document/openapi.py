@@ -55,12 +55,13 @@ call goes to `POST …/tool-calls` as it came. Tokens are those of the thread's 
 A refused fault is the one refusal that may be journaled. The fault budget (429
 `fault_budget`) is no rate: it says `renews: next_exchange` and has no `Retry-After`.
 
-**Working memory** of a thread is its keys, the task, notes and checkpoints. Each
-read takes `at_seq` or `at_turn`. A key is any JSON under a name that does not begin
-with `_` or `mh.`, until it expires, if it does. On keys, items, the task and blocks
-`If-Match` takes the version that a read gave, and on the first three `If-None-Match: *` says that there must be none. What a
-fork inherits has numbers of 0 and below. A subject's items are keys of the home thread
-`mh.home.<subject_id>`, named by a namespace, a colon and a key.
+**Working memory** of a thread is its keys, the task, notes and checkpoints. Each read
+takes `at_seq` or `at_turn`. A key is any JSON under a name that does not begin with `_`
+or `mh.`, until it expires, if it does. On keys, items, the task and blocks `If-Match`
+takes the version that a read gave, and on the first three `If-None-Match: *` says that
+there must be none. What a fork inherits has numbers of 0 and below. A subject's items
+are keys of the home thread `mh.home.<subject_id>`, named by a namespace, a colon and a
+key.
 
 **People.** A person is named by a `user_id` in a body, never in an address:
 `POST /subjects:resolve` gives the id for other routes. What was erased answers 410,
