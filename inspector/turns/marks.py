@@ -9,17 +9,18 @@ from typing import Final, cast, get_args
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
+from inspector.access import access
 from inspector.access.access import require_signed_in
 from inspector.drawing import first_words
 from inspector.lists import screens
 from inspector.lists.screens import Context, ListRequest, Screen
-from inspector.memory import editing
 from inspector.turns import turn_page
 from inspector.web import refusals
 from inspector.web.methods import require_post
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.state.turn_marks import MarkWord
+from memoryhub.models.access.operators import Membership
 from memoryhub.queries.turns import marks
 from memoryhub.queries.turns.marks import MarkedTurnLine
 from memoryhub.services.turns.marks import MAX_COMMENT_CHARS, mark_for_operator
@@ -70,7 +71,9 @@ SCREEN = Screen(
 @require_signed_in
 def mark_turn(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
     """Mark a turn or remove its mark, and show the turn again."""
-    visitor, row = editing.require_editor(request, project, thread)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
     sent = request.POST
     word, comment = sent.get("mark", ""), sent.get("comment", "")[:_LONGEST]
     comment = comment.replace("\r\n", "\n").strip()

@@ -42,6 +42,7 @@ ROUTES = {route.name: route for route in list_routes()}
 OF_THREADS = {name for name in ROUTES if "thread" in ROUTES[name].parameters}
 #: Pages that list threads with last messages, or events of threads.
 LISTS = {"overview", "overview-panel", "threads", "episodes", "subject"}
+LISTS.add("marked-turns")
 #: Pages of a person's memory.
 PERSON = {"facts", "blocks", "recall", "fact-add", "fact-act", "fact-correct"}
 PERSON |= {"block-add", "block-edit"}

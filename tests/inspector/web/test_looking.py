@@ -39,7 +39,7 @@ POSTED = {
     *("sso", "passkey-challenge", "passkey-proposal", "subject-readmit"),
     *("subject-reveal", "subject-unrestrict", "erasure-confirm", "erasure-cancel"),
     *("erasure-needles", "erasure-keep-out", "event-undo", "episode-retry"),
-    *("episodes-consolidate", "paging-prefetch-clear"),
+    *("episodes-consolidate", "paging-prefetch-clear", "turn-mark"),
 }
 #: Routes that redirect; the only project of an operator opens directly.
 REDIRECTED = {

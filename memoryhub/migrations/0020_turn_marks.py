@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies: ClassVar = [("memoryhub", "0018_predicates_due")]
+    dependencies: ClassVar = [("memoryhub", "0019_audit_views")]
 
     operations: ClassVar = [
         migrations.CreateModel(
