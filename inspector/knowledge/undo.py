@@ -84,8 +84,8 @@ def _render_refused(
     if edit.fact:
         if not isinstance(refusal, StaleError):
             return refusals.render_refusal(request, refusal)
-        person = {"project": project, "subject": str(row.subject_id)}
-        return person_visits.redirect_to_page("facts", person, {"saved": edit.seq})
+        names = {"project": project, "subject": str(row.subject_id)}
+        return person_visits.redirect_to_page("facts", names, {"saved": edit.seq})
     # The thread's head has moved by now.
     if edit.block is not None:
         person = person_visits.find(request, project, row.subject_id)

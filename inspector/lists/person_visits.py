@@ -117,7 +117,7 @@ def redirect_to_page(
 @require_safe
 @access.require_signed_in
 def redirect_old_address(
-    request: HttpRequest, project: str, thread: str, *, route: str, **names: Any
+    request: HttpRequest, /, project: str, thread: str, *, route: str, **names: Any
 ) -> HttpResponse:
     """Redirect the former address of a page, under a thread of the person."""
     row = visits.find(request, project, thread).row

@@ -83,8 +83,9 @@ class ListRequest(Generic[PlaceT_co]):
     def query(self, **more: str | int | None) -> str:
         """Build the URL's query of this list and moment, with further parameters."""
         here = self.where
-        moving = isinstance(here, ThreadMoment | PersonVisit)
-        at_seq = here.moment.at_seq if moving else None
+        at_seq = None
+        if isinstance(here, ThreadMoment | PersonVisit):
+            at_seq = here.moment.at_seq
         return self.parsed.query(at_seq=at_seq, **more)
 
 

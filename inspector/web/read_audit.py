@@ -152,7 +152,7 @@ def seal_view(view: str, operator: UUID) -> str:
     return _build_signer(operator).sign(view)
 
 
-def open_view(sealed: str, operator: UUID) -> str:
+def open_view(sealed: str, operator: UUID | None) -> str:
     """Return the id of a view that a page names; empty if it is not the operator's."""
     try:
         return _build_signer(operator).unsign(sealed)
@@ -160,7 +160,7 @@ def open_view(sealed: str, operator: UUID) -> str:
         return ""
 
 
-def _build_signer(operator: UUID) -> Signer:
+def _build_signer(operator: UUID | None) -> Signer:
     return Signer(salt=f"memoryhub.view:{operator}")
 
 

@@ -144,14 +144,15 @@ async def write_by_adk(place: EntryPlace, text: str) -> None:
     env = {**os.environ, "MEMORYHUB_URL": place.url, "MEMORYHUB_KEY": place.key}
     env.pop("PYTHONPATH", None)
     done = await asyncio.to_thread(
-        subprocess.run,
-        [python, ADK_WRITER, place.person, place.name],
-        input=text,
-        env=env,
-        cwd=place.folder,
-        capture_output=True,
-        text=True,
-        check=False,
+        lambda: subprocess.run(
+            [python, ADK_WRITER, place.person, place.name],
+            input=text,
+            env=env,
+            cwd=place.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     )
     if done.returncode:
         raise WayRefused(done.stderr)

@@ -150,7 +150,7 @@ def list_views(
     if after is not None:
         rows = rows.filter(seq__lt=listing.open(after)[0])
     found = list(rows.order_by("-seq")[: limit + 1])
-    items = _build_views(found[:limit])
+    items = tuple(_build_views(found[:limit]))
     following = listing.seal([items[-1].first.seq]) if len(found) > limit else None
     return ListBatch(items=items, next=following)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from uuid import UUID
 
 from django.db.models import Max, Min, QuerySet, Sum
@@ -176,7 +176,14 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
     )
 
 
-def find_seen(subject: Subject) -> dict[str, datetime | None]:
+class SeenTimes(TypedDict):
+    """When a person's first thread began, and when the last message came."""
+
+    first_seen: datetime | None
+    last_seen: datetime | None
+
+
+def find_seen(subject: Subject) -> SeenTimes:
     """Find when the first thread began, and when the last message came. Two queries."""
     own = Thread.objects.filter_visible(subject.project).filter(subject=subject)
     oldest = own.order_by("created_at").values_list("created_at", flat=True)

@@ -25,7 +25,7 @@ from memoryhub_client.adk import MemoryHubSessionService
 APP = "shop"
 
 
-class EchoAgent(BaseAgent):
+class EchoAgent(BaseAgent):  # type: ignore[misc]  # the library has no types here
     """An agent that repeats the text, and notes it for the session and the person."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncIterator[Event]:

@@ -80,6 +80,7 @@ def test_thread_leads_to_its_person_in_one_click(
 ) -> None:
     home = knowing.say(agent, ann, knowing.claim("OSL", 0)).name
     facts = f'href="/p/acme/subjects/{ann.id}/facts"'
+    page = ""
     for thread in ("visit", home):
         page = text_of(viewer, f"/p/acme/threads/{thread}")
         assert f"{facts}>Person&#x27;s memory" in page.replace("'s", "&#x27;s")

@@ -266,7 +266,7 @@ def test_view_is_one_row_with_its_threads_and_people(
     rows = [get_thread(agent, name) for name in ("t-1", "t-2")]
     project = rows[0].project_id
     for n, row in enumerate(rows):
-        shown = {"count": 0 if n else 2, "target_kind": "thread"}
+        shown: dict[str, Any] = {"count": 0 if n else 2, "target_kind": "thread"}
         shown |= {"target_id": str(row.id), "subject": row.subject_id}
         note(
             project, actor="operator:1", action="content.read", request_id="a", **shown

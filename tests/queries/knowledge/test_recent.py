@@ -51,7 +51,8 @@ def test_recent_facts_hold_and_come_latest_confirmed_first(
 
 def test_current_blocks_leave_out_deleted_ones(agent: Agent, ann: Subject) -> None:
     for name in ("persona", "travel", "guest"):
-        home = write(agent, ann, name, f"The {name} of Ann.")
+        write(agent, ann, name, f"The {name} of Ann.")
+    home = get_home(ann)
     factories.run(writing.delete_block(agent=agent, subject=ann, block="travel"))
     found = blocks.list_current(get_home(ann), limit=9)
     assert [each.block for each in found] == ["persona", "guest"]
