@@ -40,7 +40,7 @@ def render_page(
         "as_of": None,
         "to_now": "",
         "build": inspector.BUILD,
-        "view": _seal_view(visitor),
+        "sealed_view": _seal_view(visitor),
         "host": f"{request.scheme}://{request.get_host()}",
         "now": now,
         "stopped": not writer.is_running,

@@ -83,6 +83,11 @@ def addresses(
             yield from (f"{path}?{SINCE}&{query}" for query in queries)
 
 
+def find_view(page: str) -> str:
+    """Find the sealed view that a page names."""
+    return page.partition('data-view="')[2].partition('"')[0]
+
+
 def look(client: Client, address: str) -> str:
     answer: Any = client.get(address)
     parts = answer.streaming_content if answer.streaming else [answer.content]
@@ -195,9 +200,11 @@ def test_open_page_adds_an_entry_for_a_new_thread_only(
     owner: Client, known: dict[str, str], agent: Agent
 ) -> None:
     with time_machine.travel(START, tick=False) as travel:
-        page = look(owner, "/p/acme/threads")
-        sealed = page.partition('data-view="')[2].partition('"')[0]
+        sealed = find_view(look(owner, "/p/acme/threads"))
         before = len(list_entries())
+        # The context of a thread's page must not hide the view.
+        other = find_view(look(owner, "/p/acme/threads/t-1"))
+        assert (len(other), other != sealed) == (len(sealed), True)
         for minute in range(1, 60):
             travel.move_to(START + timedelta(minutes=minute))
             owner.get("/p/acme/threads/t-1/panels/events", headers={"MH-View": sealed})
