@@ -26,7 +26,6 @@ from memoryhub.kernel.packing import selection
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
-from memoryhub.queries.replay.states import load_state
 from memoryhub.queries.threads.slots import SlotLine
 from memoryhub.queries.turns import (
     citations,
@@ -239,15 +238,21 @@ def _build_surroundings(visit: Visit, lines: list[TurnLine], line: TurnLine) -> 
     began = turns.get_starts([line])[line.n]
     before = next((each for each in lines if each.n == line.n - 1), None)
     # A mark is said of the answer later, and counts whatever the page shows as of.
-    state = load_state(visit.row)
-    mark = marks.list_marks(visit.row, state, [line.n]).get(line.n)
+    found = marks.list_current_marks(visit.row, [each.n for each in lines])
+    by_turn = {mark.turn: mark for mark in found}
+    mark = by_turn.get(line.n)
     return {
         "line": line,
         "before": before,
         "began": began,
-        "rows": list_turn_rows(visit.row, lines, state),
+        "rows": list_turn_rows(
+            visit.row, lines, {n: each.mark for n, each in by_turn.items()}
+        ),
         "mark": mark,
-        "typed": mark,
+        "typed": {
+            "mark": mark.mark if mark else "",
+            "comment": mark.comment if mark else "",
+        },
         "markable": visit.visitor.editor and visit.row.status in ("open", "closed"),
         "most": MAX_COMMENT_CHARS,
         "faults": None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -16,7 +16,6 @@ from inspector.lists import screens, visits
 from inspector.lists.screens import Context, ListRequest, Screen
 from inspector.lists.visits import ThreadMoment
 from inspector.web import asof
-from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.turn_marks import MarkWord
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay.states import load_state
@@ -40,12 +39,9 @@ class TurnListRow:
 
 
 def list_turn_rows(
-    row: Thread, lines: Sequence[TurnLine], state: ThreadState
+    row: Thread, lines: Sequence[TurnLine], marks: Mapping[int, MarkWord]
 ) -> list[TurnListRow]:
-    """List a row per turn: first words of its question, mark as of `state`.
-
-    Two queries.
-    """
+    """List a row per turn: first words of its question, and its mark. Two queries."""
     questions = exchanges.list_questions(row, lines)
     return [
         TurnListRow(
@@ -56,7 +52,7 @@ def list_turn_rows(
             )
             if line.n in questions and questions[line.n].content is not None
             else None,
-            mark=held.word if (held := state.marks.get(line.n)) else None,
+            mark=marks.get(line.n),
         )
         for line in lines
     ]
@@ -68,7 +64,8 @@ def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
         visit.row, up_to=visit.moment.at_seq, after=ask.after, limit=ask.limit
     )
     state = load_state(visit.row, visit.moment.at_seq)
-    rows = list_turn_rows(visit.row, found.items, state)
+    marks = {n: mark.word for n, mark in state.marks.items()}
+    rows = list_turn_rows(visit.row, found.items, marks)
     return screens.build_list_context(ask, found) | {"rows": rows}
 
 

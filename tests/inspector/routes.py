@@ -29,6 +29,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures, receipts
 from memoryhub.services.people import holds, subjects
 from memoryhub.services.threads import operator_threads
+from memoryhub.services.turns import marks
 from tests.cast import factories, graves, knowing
 from tests.oracles import memory_acts
 
@@ -119,7 +120,7 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
     """Make a thread with slots and turns, and a fork of it; return parameter values.
 
     Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced; with
-    working memory also 8 key, 9 checkpoint, 10 key, 11 note, 12 task.
+    working memory also 8 key, 9 checkpoint, 10 key, 11 note, 12 task, 13 mark.
     """
     factories.make_thread(agent, "t-1", user_id="ann", labels={"team": "red"})
     slots = (("a", False), (PICTURED, True), ("c", True))
@@ -205,3 +206,4 @@ def _remember(agent: Agent) -> None:
     memory_acts.set_key(agent, "seat", "14C")
     memory_acts.add_notes(agent, "It was a mistake.")
     memory_acts.set_task(agent, status="running")
+    marks.mark_for_operator(factories.get_thread(agent), 1, "good", actor="operator:x")

@@ -60,6 +60,8 @@ PEOPLE: dict[str, Row] = {
     ),
     "post /api/v1/subjects/{subject}/episodes:consolidate": Row(
         target="/subjects/{s}/episodes:consolidate",
+        # No model is configured here.
+        conflict=(409, "no_model"),
         body={},
         restricted=(409, "subject_restricted"),
     ),

@@ -16,7 +16,7 @@ from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.memory import checkpoints, keys, working_memory
 from memoryhub.services.observing import observers
 from memoryhub.services.people import subjects
-from memoryhub.services.turns import turns
+from memoryhub.services.turns import marks, turns
 from memoryhub.services.turns.turns import NewTurn
 from tests.api.client import PAGE, SLOT, Answer, Client, run
 from tests.cast import factories, knowing
@@ -282,6 +282,7 @@ def make_whole(agent: Agent) -> None:
     factories.append(agent, "t-1", "more")
     for _ in range(2):
         factories.run(turns.begin_turn(agent=agent, thread="t-1", new=NewTurn()))
+    marks.mark_for_operator(factories.get_thread(agent), 1, "wrong", actor="operator:1")
     seat = keys.build_setting("seat", "12A", Expiry())
     factories.run(keys.change_keys(agent=agent, thread="t-1", changes=(seat,)))
     for command in (SetTask(), AddNotes(notes=(NewNote(text=b'"hm"', bytes=2),))):

@@ -14,6 +14,8 @@ from memoryhub.api.http import auth
 from memoryhub.models import ApiKey, Project, Subject, Thread
 from memoryhub.services.access import api_keys
 from memoryhub.services.people import subjects
+from memoryhub.services.turns import marks, turns
+from memoryhub.services.turns.turns import NewTurn
 from tests.api.client import Client, run
 from tests.cast import factories, graves
 from tests.matrix.people import PEOPLE
@@ -223,7 +225,11 @@ def test_key_bound_to_a_restricted_or_erased_subject_is_refused(
 ) -> None:
     """Check operations without a thread: a bound key is refused, others are not."""
     bob = subjects.find_or_create(acme.id, "bob")
-    factories.make_thread(factories.make_agent(acme), "t-2", user_id="bob")
+    agent = factories.make_agent(acme)
+    factories.make_thread(agent, "t-2", user_id="bob")
+    factories.run(turns.begin_turn(agent=agent, thread="t-2", new=NewTurn()))
+    thread = factories.get_thread(agent, "t-2")
+    marks.mark_for_operator(thread, 1, "wrong", actor="operator:1")
     Subject.objects.filter(id=ann.id).update(state=state)
     bound, twin, all_of = (
         ask(client_of(acme, subject=subject), label) for subject in (ann, bob, None)

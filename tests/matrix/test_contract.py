@@ -24,6 +24,8 @@ STILL = {
     f"put {T}",
     f"patch {T}",
     *(f"post {T}:{v}" for v in ("close", "reopen", "fork")),
+    # An answer is judged later.
+    *(f"{method} {T}/turns/{{turn}}/mark" for method in ("put", "delete")),
 }
 PAGING = f"get {T}/paging"
 #: Tool calls: a wrong call gets a normal answer.

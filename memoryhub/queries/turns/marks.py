@@ -74,6 +74,12 @@ def list_marks(
     }
 
 
+def list_current_marks(thread: Thread, turns: Collection[int]) -> list[MarkedTurnLine]:
+    """List the marks of these turns that count now. Two queries, no fold."""
+    rows = MarkedTurn.objects.filter(thread=thread, turn__in=[*turns])
+    return [*_iter_lines([*rows.select_related("thread__subject")])]
+
+
 def list_marked_turns(
     project: UUID,
     *,
