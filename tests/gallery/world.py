@@ -24,6 +24,7 @@ from memoryhub.services.access import operators, webhooks
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
 from memoryhub.services.threads import operator_threads
+from memoryhub.services.turns import marks
 from memoryhub.workers.overview import unhealthy
 from tests.cast import factories, knowing, lost_needles
 from tests.inspector import denied, forgotten, observed, paged, remembered
@@ -123,6 +124,8 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
     for outcome in ("failure", "success"):
         act(agent, RecordCall(tool="fly", arguments={}, outcome=outcome), "paged")
     uses.flush()
+    paged_row = factories.get_thread(agent, "paged")
+    marks.mark_for_operator(paged_row, 6, "wrong", "Nobody knows.", actor="operator:x")
     restored = get_last_seq(desk, "checkpoint.restored")
     thread = factories.get_thread(agent, "paged")
     # The first eviction: evictions by hand have no score.
@@ -159,6 +162,9 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
         f"{PROJECT}/subjects/{town.people['cid'].id}",
         f"{PROJECT}/erasures/{town.complete.id}",
         f"{PROJECT}/erasures/{lost.id}",
+        f"{PROJECT}/marked-turns",
+        # The pages before were looked at.
+        f"{PROJECT}/audit?show=looks",
     ]
 
 

@@ -90,12 +90,13 @@ def list_marked_turns(
 ) -> ListBatch[MarkedTurnLine]:
     """List the marked turns of a project, newest mark first; of a subject if `bound`.
 
-    Two queries. Leaves out threads of restricted subjects. Raises BadCursorError.
+    Two queries. Leaves out threads of restricted and erased subjects. Raises
+    BadCursorError.
     """
     listing = ListScope(name="marked-turns", project=project, filters=[mark, bound])
     rows = MarkedTurn.objects.filter(project_id=project)
-    # Restricted subjects are few, and a subject that is erased has no rows.
-    rows = rows.exclude(subject__state=Subject.State.RESTRICTED)
+    # Other subjects are few, and one that is erased soon has no rows.
+    rows = rows.filter(subject__state=Subject.State.ACTIVE)
     rows = rows.exclude(thread__status=Thread.Status.IMPORTING)
     if mark is not None:
         rows = rows.filter(mark=mark)
