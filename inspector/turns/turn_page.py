@@ -253,6 +253,7 @@ def _build_surroundings(visit: Visit, lines: list[TurnLine], line: TurnLine) -> 
             "mark": mark.mark if mark else "",
             "comment": mark.comment if mark else "",
         },
+        "problem": "",
         "markable": visit.visitor.editor and visit.row.status in ("open", "closed"),
         "most": MAX_COMMENT_CHARS,
         "faults": None,
