@@ -131,7 +131,7 @@ class MarkedTurn(models.Model):
 
     privacy = Privacy(
         subject="thread__subject",
-        exported="state/turn_marks.jsonl",
+        exported="state/marks.jsonl",
         forget=Fate.DELETED,
         references=(Reference("event_thread", "event_seq"),),
         holds=parse_fields(

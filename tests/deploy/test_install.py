@@ -91,7 +91,7 @@ def test_installed_command_serves_pages_files_and_api(
                 with urllib.request.urlopen(target) as answer:
                     assert answer.status in {200, 201}
             with urllib.request.urlopen(f"{server.url}/sign-in") as page:
-                assert ">memoryhub signin</pre>" in page.read().decode()
+                assert "memoryhub signin</pre>" in page.read().decode()
         finally:
             server.stop()
 

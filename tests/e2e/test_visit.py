@@ -129,7 +129,7 @@ def test_signed_out_panel_says_so_and_swaps_in_no_page(
 
 
 def test_signing_out_leads_to_the_sign_in_page(page: Page) -> None:
-    page.locator(".menu summary").click()
+    page.locator(".rail .menu summary").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     page.goto("/p/acme/")
@@ -140,7 +140,7 @@ def test_chosen_theme_overrides_the_system_theme(
     open_page: Callable[..., Page],
 ) -> None:
     page = open_page(color_scheme="light")
-    page.locator(".menu summary").click()
+    page.locator(".rail .menu summary").click()
     page.get_by_role("button", name="dark").click()
     ground = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(ground) == "rgb(11, 13, 17)"

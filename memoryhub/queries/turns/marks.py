@@ -149,7 +149,7 @@ def _iter_records(
 
 
 STATES = StateFile(
-    path="state/turn_marks.jsonl",
+    path="state/marks.jsonl",
     record=TurnMarkRecord,
     lines=_iter_records,
     needs=frozenset({TurnMarked.event_type}),

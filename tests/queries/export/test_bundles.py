@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from jsonschema_rs import validator_for
 
 from memoryhub.errors import SubjectErasedError
+from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models import ApiKey, Event, Hold, Project, Subject, Thread
 from memoryhub.models.access.audit import DailyUse
@@ -25,9 +26,11 @@ from memoryhub.queries.export import bundle_cuts, bundle_pages, bundles
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import exports
 from memoryhub.services.people import subjects
+from memoryhub.services.turns import marks
 from memoryhub.vault.proof import signing
 from tests.cast import bundled, factories, knowing, recordings
 from tests.oracles import memory_acts as acts
+from tests.oracles.page_acts import act
 
 pytestmark = pytest.mark.django_db
 
@@ -101,6 +104,9 @@ def plant(agent: Agent, ann: Subject) -> dict[str, str]:
     knowing.say(agent, ann, knowing.claim("canary-fact"))
     acts.take(agent, "canary-checkpoint", **at)
     acts.set_task(agent, fields={"current_step": b"4711"}, **at)
+    act(agent, BeginTurn(), "canary-thread")
+    row = factories.get_thread(agent, "canary-thread")
+    marks.mark_for_operator(row, 1, "wrong", "canary-comment", actor="operator:x")
     key = ApiKey.objects.get(id=agent.key)
     DailyUse.objects.create(subject=ann, day=clock.now().date(), key=key, reads=4712)
     Hold.objects.create(
@@ -113,6 +119,7 @@ def plant(agent: Agent, ann: Subject) -> dict[str, str]:
     )
     return {
         "canary-user": "manifest.json",
+        "canary-comment": "state/marks.jsonl",
         "archiving": "manifest.json",
         "canary-thread": "state/threads.jsonl",
         "canary-label": "state/threads.jsonl",
@@ -190,7 +197,7 @@ def test_manifest_has_the_digest_of_every_other_file(ann: Subject) -> None:
 def test_bundle_lines_match_their_schemas(ann: Subject) -> None:
     whole = bundle_of(ann)
     described = [each for each in bundled.manifest(whole)["files"] if each["schema"]]
-    assert len(described) == 8
+    assert len(described) == 9
     bodies = set()
     for file in described:
         schema = validator_for(bundled.load(whole, file["schema"]))

@@ -135,5 +135,5 @@ def test_marks_are_exported(agent: Agent) -> None:
     mark_turn(agent, 1, "wrong", COMMENT)
     data = bundled.export(subjects.find_or_create(agent.project, "ann"))
     bundle = bundled.open_bundle(data)
-    (record,) = bundled.list_records(bundle, "state/turn_marks.jsonl")
+    (record,) = bundled.list_records(bundle, "state/marks.jsonl")
     assert (record["turn"], record["mark"], record["comment"]) == (1, "wrong", COMMENT)
