@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import (
     Awaitable,
     Callable,
@@ -117,13 +118,13 @@ class Viewer:
     def end_reading(self) -> None:
         """Audit that the page is closed, if it has shown content."""
         shown, self.reading = self.reading, {}
-        for project in {*shown.values()}:
+        for project, count in Counter(shown.values()).items():
             entry = read_audit.build_closing_entry(
                 project,
                 operator=self.badge.operator,
                 purpose=self.standing.purpose,
                 view=self.view,
-                count=len(shown),
+                count=count,
             )
             task = asyncio.ensure_future(_append_entries([entry]))
             self._notes.add(task)

@@ -150,7 +150,7 @@ def list_views(
     if after is not None:
         rows = rows.filter(seq__lt=listing.open(after)[0])
     found = list(rows.order_by("-seq")[: limit + 1])
-    items = tuple(_build_views(found[:limit]))
+    items = tuple(_build_views(project, found[:limit]))
     following = listing.seal([items[-1].first.seq]) if len(found) > limit else None
     return ListBatch(items=items, next=following)
 
@@ -260,11 +260,11 @@ def _build_view_filter(matching: QuerySet[AuditEntry]) -> Q | Exists:
     return Exists(matching.filter(same))
 
 
-def _build_views(rows: Sequence[AuditEntry]) -> list[AuditView]:
-    """Build the views of their first entries. Two queries."""
+def _build_views(project: UUID, rows: Sequence[AuditEntry]) -> list[AuditView]:
+    """Build the project's views of their first entries. Two queries."""
     marks = [row.request_id for row in rows if row.request_id]
     counted = (
-        AuditEntry.objects.filter(request_id__in=marks)
+        AuditEntry.objects.filter(project=project, request_id__in=marks)
         .values("request_id")
         .annotate(
             threads=Count("target_id", distinct=True),

@@ -61,7 +61,7 @@ def build_correction(
     old = NewFact(was.entity, was.predicate, was.value, "operator", many=many)
     new = old._replace(value=correction.value)
     if since is None:
-        claims = [new._replace(valid_from=was.valid_from, valid_until=was.valid_until)]
+        claims = [_take_time(new, story)]
         gone = RetractFacts(seqs=story.rests_on, reason="wrong")
     else:
         if since <= was.valid_from:
@@ -75,6 +75,21 @@ def build_correction(
         subject, [(claim, None) for claim in claims], now=now
     )
     return replace(command, replaced=gone)
+
+
+def _take_time(claim: NewFact, story: FactStory) -> NewFact:
+    """Return the claim over the time of the assertions that the fact rests on.
+
+    An end that follows from a later value is none of theirs: should that value go, the
+    fact would go on.
+    """
+    rests = [each for each in story.unopened.recorded if each.seq in story.rests_on]
+    ends = {each.valid_until for each in rests}
+    until = story.fact.valid_until
+    return claim._replace(
+        valid_from=min(each.valid_from for each in rests),
+        valid_until=until if until in ends else None,
+    )
 
 
 def build_undo(home: Thread, seq: int, *, now: datetime) -> AssertFacts | RetractFacts:
@@ -103,17 +118,23 @@ def build_undo(home: Thread, seq: int, *, now: datetime) -> AssertFacts | Retrac
     return replace(command, replaced=withdrawal)
 
 
-def _find_commit(home: Thread, seq: int) -> tuple[list[int], list[int]]:
-    """Find a correction's assertions, and the assertions that it retracted."""
-    rows = Event.objects.filter(thread=home, seq__in=(seq - 1, seq)).order_by("-seq")
-    # Before the new value stands a retraction, or the end of the old value.
-    last, before = rows.only("seq", "type", "at", "actor", "body")
-    if (before.at, before.actor) == (last.at, last.actor):
-        if before.type == FactAsserted.event_type:
-            return [before.seq, seq], []
-        if before.type == FactRetracted.event_type:
-            return [seq], orjson.loads(before.body)["seqs"]
-    return [seq], []
+def _find_commit(home: Thread, seq: int) -> tuple[list[int], set[int]]:
+    """Find the assertions of a commit that ends at `seq`, and those that it retracted.
+
+    One query.
+    """
+    rows = Event.objects.filter(thread=home, seq__lte=seq).order_by("-seq")
+    made, gone = list[int](), set[int]()
+    last: Event | None = None
+    for row in rows.only("seq", "type", "at", "actor", "body").iterator(chunk_size=10):
+        last = last or row
+        if (row.at, row.actor) != (last.at, last.actor):
+            break
+        if row.type == FactAsserted.event_type:
+            made.append(row.seq)
+        elif row.type == FactRetracted.event_type:
+            gone.update(orjson.loads(row.body)["seqs"])
+    return made, gone
 
 
 def _build_claim(line: AssertionLine) -> tuple[NewFact, AssertionSource | None]:

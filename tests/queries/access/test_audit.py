@@ -259,8 +259,10 @@ def list_found_views(text: str = "", *, project: UUID, **page: Any) -> list[int]
 
 
 def test_view_is_one_row_with_its_threads_and_people(
-    agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
+    agent: Agent, other: UUID, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
+    # A view may show another project, whose threads are not told here.
+    look(other, "a", "theirs")
     for name in ("t-1", "t-2"):
         append(agent, name, "hello")
     rows = [get_thread(agent, name) for name in ("t-1", "t-2")]

@@ -20,7 +20,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import corrections, homes
 from memoryhub.services.knowledge.corrections import Correction
 from tests.cast import factories, forgetting
-from tests.cast.knowing import claim, every, say, to_day, to_spans
+from tests.cast.knowing import claim, every, retract, say, to_day, to_spans
 
 pytestmark = pytest.mark.django_db
 OPERATOR = "operator:0190aaaa-0000-7000-8000-000000000001"
@@ -65,6 +65,27 @@ def test_value_that_was_never_true_is_replaced_and_brought_back(
     assert to_spans(every(ann, ended=True)) == [("OSL", 3, None)]
     with pytest.raises(StaleError):
         undo_correction(ann, made)
+
+
+def test_new_value_takes_no_end_that_a_later_value_makes(
+    agent: Agent, ann: Subject
+) -> None:
+    seq = say(agent, ann, claim("OSL", 0)).seq
+    later = say(agent, ann, claim("BGO", 31)).seq
+    story = known.get_fact(ann, seq, now=clock.now(), valid_at=to_day(9))
+    correction = Correction(value="SVG", since=None)
+    command = corrections.build_correction(ann, story, correction, now=clock.now())
+    made = homes.perform(ann, command, actor=OPERATOR).events[-1].seq
+    spans = [("SVG", 0, 31), ("BGO", 31, None)]
+    assert to_spans(every(ann, ended=True)) == spans
+    retract(agent, ann, later)
+    assert to_spans(every(ann, ended=True)) == [("SVG", 0, None)]
+    undo_correction(ann, made)
+    restored = every(ann, ended=True)
+    assert to_spans(restored) == [("OSL", 0, None)]
+    # The undo is a commit like a correction, and can be undone.
+    undo_correction(ann, restored[0].id)
+    assert to_spans(every(ann, ended=True)) == [("SVG", 0, None)]
 
 
 def test_value_that_changed_ends_where_the_new_one_begins(
