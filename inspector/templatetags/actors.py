@@ -25,13 +25,16 @@ def actor(context: Context, actor_id: str) -> str:
 
 @register.filter
 def screen_title(route: str | None) -> str:
-    """Render a route as the name of its page: `Threads`, `Thread`, `Slots`."""
-    parts = (route or "").split("/")[2:]
+    """Render a route as the name of its page: `Threads`, `Thread`, `Slots`.
+
+    A panel has the name of its page.
+    """
+    parts = (route or "").partition("/panels/")[0].split("/")[2:]
     if not route or route.startswith("ws/"):
         return "an open page"
     words = [part.partition(".")[0] for part in parts if not part.startswith("<")]
     word = section_title(words[-1]) if words and words[-1] else "Overview"
-    return word.removesuffix("s") if parts[-1].startswith("<") else word
+    return word.removesuffix("s") if parts and parts[-1].startswith("<") else word
 
 
 @register.simple_tag(takes_context=True)
