@@ -57,6 +57,14 @@ class LineCount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SearchChip:
+    """A term of the present search, and the URL's query without the term."""
+
+    word: str
+    rest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListRequest(Generic[PlaceT_co]):
     """A request for a list: the thread or project, and the parsed search."""
 
@@ -86,7 +94,15 @@ class ListRequest(Generic[PlaceT_co]):
         at_seq = None
         if isinstance(here, ThreadMoment | PersonVisit):
             at_seq = here.moment.at_seq
-        return self.parsed.query(at_seq=at_seq, **more)
+        return self.parsed.query(**{"at_seq": at_seq, **more})
+
+    def list_chips(self) -> list[SearchChip]:
+        """List the search's terms, each with the query that leaves the term out."""
+        words = self.parsed.words
+        return [
+            SearchChip(word=word, rest=self.query(q=" ".join(_leave_out(words, place))))
+            for place, word in enumerate(words)
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +249,7 @@ class Screen(Generic[PlaceT]):
             "parsed": ask.parsed,
             "examples": self.examples,
             "search": ask.parsed.query(),
+            "chips": ask.list_chips(),
             "panel": self._is_live(ask),
             "standing": self._get_standing(ask),
         }
@@ -329,6 +346,10 @@ def build_search_reader(
     return lambda request: search.parse_search(
         request.GET.get("q", ""), keys, bare=bare
     )
+
+
+def _leave_out(words: Sequence[str], place: int) -> Sequence[str]:
+    return [*words[:place], *words[place + 1 :]]
 
 
 def _pick_fields(record: Record, fields: Sequence[str]) -> Record:

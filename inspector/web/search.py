@@ -89,6 +89,11 @@ class ParsedSearch:
     #: The URL's other choices, beside the search and the moment.
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The search's terms as typed."""
+        return tuple(_TOKEN.findall(self.text))
+
     def query(self, **more: str | int | None) -> str:
         """Build the URL's query of this search with further parameters."""
         parts = {"q": self.text, **self.options, **more}

@@ -39,17 +39,36 @@ def test_phone_menu_opens_with_and_without_scripts(
     expect(page).to_have_url(re.compile("/p/acme/health$"))
 
 
+def test_views_and_pins_stay_in_the_browser(
+    talk: None, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    page.goto("/p/acme/threads/red-1")
+    page.get_by_role("button", name="Pin", exact=True).click()
+    page.goto("/p/acme/threads?q=status:open&sort=tokens")
+    page.get_by_text("Save view").click()
+    page.get_by_label("Name").fill("Large ones")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("link", name="Pinned 1").click()
+    expect(page.locator("a[data-row]")).to_have_attribute("title", "red-1")
+    page.get_by_role("link", name="Large ones").click()
+    expect(page).to_have_url(re.compile(r"\?q=status%3Aopen&sort=tokens$"))
+    page.get_by_role("button", name="Forget the view Large ones").click()
+    expect(page.get_by_role("link", name="Large ones")).to_have_count(0)
+
+
 def test_every_thread_view_is_two_clicks_away_at_its_event(
     talk: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)
     page.goto("/p/acme/threads/red-1?at_seq=2")
     tabs = page.get_by_role("navigation", name="Views of this thread")
-    names = tabs.get_by_role("link").all_text_contents()
+    *names, person = tabs.get_by_role("link").all_text_contents()
     assert names == ["Replay", "Turns", "Paging", "Memory", "Branches"]
+    assert person == "Person's memory"
     seen = set[str]()
     for name in names:
-        tabs.get_by_role("link", name=name).click()
+        tabs.get_by_role("link", name=name, exact=True).click()
         expect(tabs.locator("[aria-current=page]")).to_have_text(name)
         views = page.get_by_role("navigation", name=name, exact=True)
         seen |= {

@@ -33,6 +33,16 @@ def list_thread_names(client: Client, query: str = "") -> list[str]:
     return [line.name for line in answer.context["listed"]]
 
 
+def test_search_terms_link_to_the_list_without_them(browser: Browser) -> None:
+    page = browser("viewer").get(f"{LIST}?q=status:open+slots:%3E1&sort=tokens")
+    chips = {chip.word: chip.rest for chip in page.context["chips"]}
+    assert chips == {
+        "status:open": "q=slots%3A%3E1&sort=tokens",
+        "slots:>1": "q=status%3Aopen&sort=tokens",
+    }
+    assert 'aria-label="Leave out status:open"' in page.content.decode()
+
+
 @pytest.fixture
 def three(agent: Agent) -> None:
     scope = ScopeLabels(agent_type="support", session="s-1")
