@@ -49,7 +49,8 @@
     const then = moment().dataset.at !== undefined || range.value !== range.max;
     for (const link of then ? document.querySelectorAll("[data-then]") : []) link.href = address(range.value, link.href);
     for (const here of document.querySelectorAll("[data-here]")) here.hidden = !then;
-    to.value = range.value;
+    // While playing, the field names the moment that is shown, as the pill does.
+    if (!timer) to.value = range.value;
     const x = `${Number(range.max) > 1 ? (100 * (range.value - 1)) / (range.max - 1) : 0}%`;
     hand.querySelector("rect").setAttribute("x", x);
     hand.querySelector("circle").setAttribute("cx", x);
@@ -70,6 +71,7 @@
   function shown() {
     const seq = moment().dataset.at, pause = get("pause");
     if (seq !== undefined) history.replaceState(null, "", address(seq));
+    if (timer) to.value = moment().dataset.seq;
     if (moment().dataset.turn) turn.value = moment().dataset.turn;
     if (pause) pause.hidden = seq !== undefined;
     centre();

@@ -16,7 +16,8 @@ from memoryhub.models.events import Snapshot
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Checkpoint
-from memoryhub.queries.paging import pages, paging_charts, traces
+from memoryhub.queries.paging import paging_charts, traces
+from memoryhub.queries.replay import states
 from memoryhub.vault.registry.lru import Lru
 
 #: Maximum number of events that are read one by one.
@@ -66,10 +67,11 @@ sampled: Lru[tuple[UUID, int, int], int] = Lru(50_000, name="token counts of sna
 def get_map(thread: Thread) -> WorkingSetMap:
     """Return the map of a thread as of its head. `thread` comes with its subject.
 
-    Three queries, and at most seven more for a long thread. The first map of a long
-    thread in a process opens `SAMPLES` snapshots.
+    Three queries and those of a state, and at most seven more for a long thread.
+    The first map of a long thread in a process opens `SAMPLES` snapshots.
     """
-    settings, head = pages.parse_settings(thread), thread.head_seq
+    # What stands beside pages in requests lowers the threshold: blocks, tools, log.
+    settings, head = states.load_state(thread).paging.settings, thread.head_seq
     long = head > TRACED
     moves = _sample_moves(thread) if long else _trace_moves(thread)
     taken = Checkpoint.objects.filter(thread_id=thread.id, auto=False, seq__gt=0)

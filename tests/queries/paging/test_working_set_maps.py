@@ -18,7 +18,9 @@ from memoryhub.queries.paging.working_set_maps import (
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories
+from tests.inspector.observed import make_observed
 from tests.inspector.paged import do, list_evicted_pages, make_paged
+from tests.services.acts import state_of
 
 pytestmark = pytest.mark.django_db
 
@@ -85,6 +87,13 @@ def test_working_set_map_marks_events_at_their_seqs(agent: Agent) -> None:
     assert [n for n, _ in found.turns] == [*range(1, 8)]
 
 
+def test_map_threshold_leaves_room_for_the_log(agent: Agent) -> None:
+    thread = make_observed(agent)
+    settings = state_of(thread).paging.settings
+    assert settings.log_tokens
+    assert get_map(thread).high == int(settings.high)
+
+
 def test_long_thread_is_drawn_from_its_snapshots(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +116,7 @@ def test_map_costs_the_same_however_long_the_thread(
 ) -> None:
     factories.append(agent, "t-1", *("more" for _ in range(min(size, 200))))
     thread = factories.get_thread(agent)
-    with django_assert_max_num_queries(3):  # type: ignore[operator]  # a fixture
+    with django_assert_max_num_queries(6):  # type: ignore[operator]  # a fixture
         get_map(thread)
 
 
