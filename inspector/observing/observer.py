@@ -14,7 +14,6 @@ from inspector.lists.visits import Visit
 from inspector.observing import rulers
 from inspector.observing.instruction_form import build_shown
 from inspector.observing.observer_acts import TITLES
-from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.observing.lines import ObservationLine
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers, ranges
@@ -81,8 +80,10 @@ def _build_panel(scene: ThreadScene) -> Context:
     entries = [each for each in strip if each.page_id]
     return {
         "observer": observer,
-        "bars": [rulers.draw_window_bar(observer), rulers.draw_log_bar(observer, seen)],
-        "around": formulas.LINE,
+        "bars": [
+            rulers.draw_window_bar(observer, seen),
+            rulers.draw_log_bar(observer, seen),
+        ],
         "strip": strip,
         "labels": rulers.LABELS,
         "entries": entries[-LISTED:],

@@ -8,6 +8,7 @@ from typing import Literal
 
 from inspector.drawing import bars
 from inspector.drawing.bars import BarSegment
+from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.state.observing import Observation, Observing
 from memoryhub.queries.observing.observers import Observer
 
@@ -16,11 +17,11 @@ Kind = Literal["reflection", "log", "waiting", "ahead", "gap", "unobserved", "ne
 #: Words for the kinds.
 LABELS: dict[Kind, str] = {
     "reflection": "reflection",
-    "log": "in the log",
-    "waiting": "observed, not used yet",
-    "ahead": "reflection, not used yet",
-    "gap": "gap: erased",
-    "unobserved": "not observed",
+    "log": "summarised, in the log",
+    "waiting": "summary ready, not used yet",
+    "ahead": "reflection ready, not used yet",
+    "gap": "gap: summary erased",
+    "unobserved": "not summarised",
     # A run in flight is stored nowhere; this is the range that it covers, or will.
     "next": "due: sent to the model",
 }
@@ -67,17 +68,23 @@ class RulerStretch:
         return self.end - 1
 
 
-def draw_window_bar(observer: Observer) -> MarkedBar:
-    """Draw the contents of a request that shows every message."""
+def draw_window_bar(observer: Observer, seen: Observing) -> MarkedBar:
+    """Draw the contents of a request that shows every message.
+
+    Messages count with their own tokens, as on the rest of the page; what a request
+    adds to each message is a part of its own.
+    """
     held = observer.pins + observer.log
     whole = max(observer.window, observer.need, 1)
     keep_x = bars.compute_share(held + observer.keep, whole)
-    raw = observer.uncovered - observer.waiting
+    waiting = sum(each.raw for each in seen.chunks)
+    framing = observer.uncovered - waiting - observer.unobserved
     sizes = (
         ("pinned", "pinned", observer.pins, ""),
-        ("log", "log of observations", observer.log, ""),
-        ("waiting", "messages with an observation ready", observer.waiting, ""),
-        ("unobserved", "messages not observed yet", raw, ""),
+        ("log", "observation log", observer.log, ""),
+        ("waiting", "messages with a summary ready", waiting, ""),
+        ("unobserved", "messages not summarised yet", observer.unobserved, ""),
+        ("framing", f"framing, {formulas.LINE} a message", framing, ""),
         ("free", "free", max(0, observer.window - observer.need), ""),
     )
     at = observer.activate_at
@@ -86,9 +93,10 @@ def draw_window_bar(observer: Observer) -> MarkedBar:
         "tokens",
         parts=bars.stack_segments(sizes, whole),
         above=BarMark(
-            x=bars.compute_share(at, whole), text=f"observations used from {at:,}"
+            x=bars.compute_share(at, whole),
+            text=f"oldest messages summarised from {at:,}",
         ),
-        below=BarMark(x=keep_x, text=f"newest {observer.keep:,} tokens stay"),
+        below=BarMark(x=keep_x, text=f"newest {observer.keep:,} tokens stay in full"),
     )
 
 
@@ -102,14 +110,14 @@ def draw_log_bar(observer: Observer, seen: Observing) -> MarkedBar:
         ("log", "observations", observer.log - reflected, ""),
     )
     return MarkedBar(
-        label=f"Observation log: {observer.log:,} tokens, condensed at {limit:,}",
+        label=f"Observation log: {observer.log:,} of {limit:,} tokens",
         parts=bars.stack_segments(sizes, whole),
         above=BarMark(
-            x=bars.compute_share(limit, whole), text=f"condensed at {limit:,}"
+            x=bars.compute_share(limit, whole), text=f"log condensed at {limit:,}"
         ),
         below=BarMark(
             x=bars.compute_share(limit // 2, whole),
-            text=f"prepared from {limit // 2:,}",
+            text=f"reflection prepared from {limit // 2:,}",
         ),
     )
 

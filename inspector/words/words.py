@@ -71,6 +71,8 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "share whose answer was not corrected.",
         "effective tokens": "Tokens of cited pages ÷ tokens of the requests whose "
         "answers cite, in the last 20 turns.",
+        "observation": "Short dated lines that stand for a range of older messages.",
+        "reflection": "A condensed log, made when the log has grown too long.",
         "prefetch": "Pages that a turn adds unasked because they are usually read "
         "before the tools called last.",
         "thrashing": "Pages come back as soon as they leave: three refaults or more in "

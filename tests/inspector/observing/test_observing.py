@@ -59,7 +59,10 @@ def test_observations_are_drawn_and_opened(viewer: Client, agent: Agent) -> None
         line.tokens for line in row.slots.filter(index__gte=seen.cursor)
     )
     assert more == 12 * (row.slot_count - seen.cursor)
-    assert "Each message adds 12 tokens" in page
+    assert re.search(rf"framing, 12 a message\s+<b>{more:,}</b>", page)
+    unobserved = observers.get_observer(row).unobserved
+    assert re.search(rf"not summarised yet\s+<b>{unobserved:,}</b>", page)
+    assert f"{unobserved:,} tokens of messages are not summarised yet" in page
     runs = page.partition("Runs, newest first")[2]
     assert f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}"' in runs
     for each in (*seen.log, *seen.chunks):
@@ -74,6 +77,27 @@ def test_observations_are_drawn_and_opened(viewer: Client, agent: Agent) -> None
         viewer, f"{PAGE}?observation={replaced}"
     )
     assert AuditEntry.objects.filter(action="content.read").exists()
+
+
+def test_overview_of_memory_shows_the_log_as_of_then(
+    viewer: Client, agent: Agent
+) -> None:
+    row = make_observed(agent)
+    last, thread = observers.list_generations(row)[0], PAGE.removesuffix("/observer")
+    log = observers.list_log(row)
+    page = text_of(viewer, f"{thread}/memory")
+    assert f"{len(log)} in requests" in page
+    assert all(html.escape(line.text) in page for line in (log[-1].lines or ())[-8:])
+    seen = state_of(row).observing
+    assert f'<span class="held">{len(seen.log) + len(seen.chunks)}</span>' in page
+    before = text_of(viewer, f"{thread}?tab=memory&at_seq={last.seq - 1}")
+    found = observers.list_log(row, seq=last.seq - 1, newest=8)
+    lines = [line for view in found for line in view.lines or ()][-8:]
+    assert lines
+    assert all(html.escape(line.text) in before for line in lines)
+    assert f"/observer?at_seq={last.seq - 1}" in before
+    first = text_of(viewer, f"{thread}?tab=memory&at_seq=1")
+    assert "Nothing is remembered as of this event" in first
 
 
 def test_reflection_says_what_it_dropped_or_rewrote(
@@ -186,11 +210,11 @@ def test_observe_now_makes_the_waiting_observation(
 
 def test_closed_thread_is_not_due_for_observing(viewer: Client, agent: Agent) -> None:
     row = make_observed(agent)
-    assert "observing is due after" in text_of(viewer, PAGE)
+    assert "the next summary is due at" in text_of(viewer, PAGE)
     operator_threads.close(row, actor="operator:x", reason="completed")
     page = text_of(viewer, PAGE)
     assert "Closed." in page
-    assert "observing is due after" not in page
+    assert "the next summary is due at" not in page
 
 
 def test_due_messages_are_marked_when_a_model_is_configured(
