@@ -44,7 +44,7 @@ from inspector.people import (
     subject_exports,
     subjects,
 )
-from inspector.replay import timeline
+from inspector.replay import overview, timeline
 from inspector.threads import chosen, events, forks, settings, slots, threads
 from inspector.turns import marks, turn_changes, turn_page, turns
 from inspector.words import words
@@ -207,6 +207,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         f"{P}/tombstones/<uuid:tombstone>/lift", tombstones.lift, name="tombstone-lift"
     ),
     path(T, timeline.show, name="thread"),
+    path(f"{T}/memory", overview.show, name="memory"),
     path(f"{T}/panels/<slug:panel>", timeline.show_panel, name="panel"),
     path(f"{T}/pages/<name:page>", pages.show, name="page"),
     path(f"{T}/pages/<name:page>/delete", pages.delete, name="page-delete"),

@@ -1,19 +1,39 @@
-"""Panel of all of working memory: the first of each kind."""
+"""Overview of a thread's memory: the first of each kind, on its page and in Replay.
+
+Kinds that hold something come first, in one order: what the model reads before each
+request, then what the agent keeps. The last line names the empty kinds.
+"""
 
 from __future__ import annotations
 
+from itertools import chain
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from inspector.access.access import require_signed_in
 from inspector.drawing.scenes import Context, Panel, ThreadScene
+from inspector.lists import visits
 from inspector.nouns import NOUNS
+from inspector.observing.observer import ShownObservationLine
+from memoryhub.queries.knowledge import facts
+from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.knowledge.timelines import find_seq_at
 from memoryhub.queries.memory import working_memory
 from memoryhub.queries.memory.nouns import NEWEST
+from memoryhub.queries.observing import observers
+from memoryhub.queries.replay import states
 
-#: Keys, and records of each noun, that the panel shows.
+#: Keys, facts, lines of the log, and records of each noun, that the panel shows.
 GLANCED = 8
-GLANCES = tuple(screen.glance for screen in NOUNS if screen.glance is not None)
+_GLANCED_SCREENS = tuple(screen for screen in NOUNS if screen.glance is not None)
+GLANCES = tuple(screen.glance for screen in _GLANCED_SCREENS if screen.glance)
 
 
 def _build_panel(scene: ThreadScene) -> Context:
-    """Build the panel. At most nine queries."""
+    """Build the panel. At most eighteen queries, and none per row."""
     memory = working_memory.get_memory(
         scene.thread,
         max_keys=GLANCED,
@@ -23,7 +43,67 @@ def _build_panel(scene: ThreadScene) -> Context:
     context: Context = {"memory": memory, "listed": memory.keys, "task": memory.task}
     for glance in GLANCES:
         context |= glance.context(memory)
-    return context | {"glances": GLANCES}
+    context |= _build_log(scene) | _build_facts(scene)
+    kept = {
+        "observer": ("Observations", context["log_size"]),
+        "task": ("Task", memory.task),
+        "keys": ("Keys", memory.stats.keys),
+        **{
+            screen.name: (screen.title, memory.newest[screen.name])
+            for screen in _GLANCED_SCREENS
+        },
+        "checkpoints": ("Checkpoints", memory.checkpoints),
+    }
+    empty = {path: title for path, (title, found) in kept.items() if not found}
+    filled = context["person_facts"] or len(empty) < len(kept)
+    return context | {"glances": GLANCES, "empty": empty, "filled": bool(filled)}
+
+
+def _build_log(scene: ThreadScene) -> Context:
+    """Build the newest lines of the log. One query beside those of a state."""
+    seen = states.load_state(scene.thread, scene.at_seq).observing
+    newest = observers.list_log(scene.thread, seq=scene.at_seq, newest=GLANCED)
+    lines = [*chain.from_iterable(view.lines or () for view in newest)][-GLANCED:]
+    return {
+        "log_size": len(seen.log),
+        "log_tokens": seen.log_tokens,
+        "log_lines": [*map(ShownObservationLine.from_line, lines)],
+        "then": "" if scene.at_seq is None else f"&at_seq={scene.at_seq}",
+    }
+
+
+def _build_facts(scene: ThreadScene) -> Context:
+    """Build the first facts of the thread's person as of the moment.
+
+    Seven queries, and two for each fifty timelines without a fact that holds.
+    """
+    thread, subject = scene.thread, scene.thread.subject
+    names = {"project": thread.project.slug, "subject": subject.id}
+    address = reverse("facts", kwargs=names)
+    state = states.load_state(thread, scene.at_seq)
+    at = states.compute_instant(state, scene.at_seq)
+    where = FactFilter(valid_at=at, known_at=None if scene.at_seq is None else at)
+    found = facts.list_facts(subject, where, limit=GLANCED)
+    kept = ""
+    home = find_home(subject) if found.items and scene.at_seq is not None else None
+    if home is not None:
+        # The page of facts takes whole minutes: round up, so that all facts hold.
+        minutes = -(-at.timestamp() // 60)
+        kept = f"known={find_seq_at(home, at)}&valid={minutes:.0f}&"
+    return {
+        "person_facts": found.items,
+        "more_facts": found.next is not None,
+        "facts_address": f"{address}?{kept}",
+    }
 
 
 PANEL = Panel(template="inspector/memory/_panel.html", context=_build_panel)
+
+
+@require_safe
+@require_signed_in
+def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Show all kinds of memory of a thread on one page."""
+    visit = visits.find(request, project, thread)
+    context = PANEL.context(visit.scene)
+    return visits.render_page(request, "inspector/memory/overview.html", visit, context)

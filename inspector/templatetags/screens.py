@@ -19,7 +19,11 @@ register = template.Library()
 
 #: Views of a tab that are not lists, by the path behind the thread's address: views
 #: before the tab's lists, and views after.
-_FIRST_VIEWS = {"replay": {"": "Replay"}, "paging": {"paging": "Charts"}}
+_FIRST_VIEWS = {
+    "replay": {"": "Replay"},
+    "paging": {"paging": "Charts"},
+    "memory": {"memory": "Overview"},
+}
 _LAST_VIEWS = {
     "turns": {"prefix": "Prefixes"},
     "branches": {"compare": "Compare", "forks": "Forks"},

@@ -113,6 +113,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "tombstone-lift": ("officer", ("GET", "POST")),
     "health-privacy": ("officer", ("GET",)),
     "thread": ("viewer", ("GET",)),
+    "memory": ("viewer", ("GET",)),
     "panel": ("viewer", ("GET",)),
     "tail": ("viewer", ("GET",)),
     "working-set": ("viewer", ("GET",)),

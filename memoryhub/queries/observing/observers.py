@@ -168,10 +168,16 @@ def get_observer(thread: Thread, *, seq: int | None = None) -> Observer:
     return Observer.from_state(state, now=compute_instant(state, seq))
 
 
-def list_log(thread: Thread, *, seq: int | None = None) -> list[ObservationView]:
-    """List the observations in requests, in the messages' order. One query more."""
+def list_log(
+    thread: Thread, *, seq: int | None = None, newest: int | None = None
+) -> list[ObservationView]:
+    """List the observations in requests, in the messages' order. One query more.
+
+    With `newest`, at most that many: those of the newest messages.
+    """
     state = load_state(thread, seq)
-    return _open_views(thread, state, state.observing.log)
+    log = state.observing.log
+    return _open_views(thread, state, log if newest is None else log[-newest:])
 
 
 def list_waiting(thread: Thread, *, seq: int | None = None) -> list[ObservationView]:

@@ -271,3 +271,27 @@ def test_axis_begins_where_most_facts_begin(
     assert "Some facts began before" in page
     for query in ("?whole=1", "?valid=28000000"):
         assert "Some facts began before" not in fetch_text(viewer, page_path + query)
+
+
+def test_memory_of_a_thread_shows_facts_as_known_then(
+    agent: Agent, ann: Subject, viewer: Client
+) -> None:
+    thread = "/p/acme/threads/visit"
+    say(agent, ann, claim("OSL", 0))
+    factories.append(agent, "visit", "hello")
+    head = factories.get_thread(agent, "visit").head_seq
+    say(agent, ann, claim("BGO", 31))
+    now = fetch_text(viewer, f"{thread}/memory")
+    assert "home airport: BGO" in now
+    assert re.search(r'Facts\s+<span class="held">1</span>', now)
+    assert re.search(r'Keys\s+<span\s+class="held none"', now)
+    then = fetch_text(viewer, f"{thread}?tab=memory&at_seq={head}")
+    assert "home airport: OSL" in then
+    assert "BGO" not in then
+    link = re.search(r'href="([^"]+)" data-row>home airport', then)
+    assert link
+    opened = fetch_text(viewer, link[1].replace("&amp;", "&"))
+    assert "OSL" in opened
+    assert "BGO" not in opened
+    first = fetch_text(viewer, f"{thread}?tab=memory&at_seq=1")
+    assert "home airport" not in first

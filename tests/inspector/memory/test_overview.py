@@ -168,8 +168,9 @@ def test_timeline_tab_shows_the_working_memory(viewer: Client, desk: Thread) -> 
     for text in ("Rebook ann", "/keys/token", "Now with the right seat", ">before<"):
         assert text in page
     before = text_of(viewer, f"{T}?tab=working-memory&at_seq=1")
-    assert "None is set." in before
-    assert "The scratchpad is empty." in before
+    empty = before.partition("Empty as of this event")[2]
+    for path in ("task", "keys", "notes", "observer"):
+        assert f'href="{T}/{path}?at_seq=1"' in empty
     marks = text_of(viewer, f"{T}?at_seq=13")
     assert 'data-previous="12" data-next="14"' in marks
     assert "checkpoints" in text_of(viewer, f"{T}/events/12")
