@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from datetime import datetime
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -13,12 +15,14 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from memoryhub.errors import KeyMissingError, SubjectErasedError
 from memoryhub.journal.log import fence, log
 from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.journal.rows.statements import EVENTS_READ
 from memoryhub.kernel.memory.key_events import KeyRetimed, KeySet
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.search import contents, segments
+from memoryhub.kernel.search import contents, segments, terms
+from memoryhub.kernel.search.arrays import Numbers, np
 from memoryhub.kernel.search.index import Index, Span
 from memoryhub.kernel.search.parsing import to_microseconds
 from memoryhub.kernel.search.segments import (
@@ -60,6 +64,30 @@ indexes: Lru[tuple[UUID, int, UUID | None], Index] = Lru(
 )
 
 
+#: Most events of a thread whose words are hashed: a longer one has an index.
+SHORT = 1_000
+_HASH = 0xFFFFFFFF
+#: Microseconds.
+_DAY = 86_400_000_000
+
+
+class ThreadHashes(NamedTuple):
+    """Sorted hashes of the terms and stems of a thread's records, up to its head.
+
+    Python hashes text by a secret of the process, so no hash tells its word.
+    """
+
+    epoch: int
+    head: int
+    values: Numbers
+
+
+#: The process's hashes by thread, which say what a thread can't hold.
+hashed: Lru[UUID, ThreadHashes] = Lru(
+    32 * 1_048_576, name="hashed words of threads", unit_bytes=1
+)
+
+
 class ReadRecords(NamedTuple):
     """Records of a thread, and up to which seq the thread was read."""
 
@@ -75,6 +103,65 @@ class ReadRecords(NamedTuple):
 def forget(subject: UUID) -> None:
     """Drop this process's indexes of a subject; others notice by stored rows."""
     indexes.drop(lambda key, _: key[0] == subject)
+
+
+def hash_term(term: str) -> int:
+    """Hash a term or a stem as `read_hashes` does."""
+    return hash(term) & _HASH
+
+
+def read_hashes(threads: Sequence[Thread]) -> dict[UUID, Numbers]:
+    """Read the hashes of short threads that are no forks; leave out the others.
+
+    `threads` come with their subjects. Two queries, or none where no thread moved.
+    """
+    short = {
+        each.id: each
+        for each in threads
+        if each.parent_id is None and each.head_seq <= SHORT
+    }
+    found, new = dict[UUID, Numbers](), dict[UUID, Thread]()
+    for row in short.values():
+        held = hashed.get(row.id)
+        if held and (held.epoch, held.head) == (row.subject.epoch, row.head_seq):
+            found[row.id] = held.values
+        else:
+            new[row.id] = row
+    if not new:
+        return found
+    keys.load_subject_keys({row.subject_id: row.subject.epoch for row in new.values()})
+    for row, values in _iter_hashes(new):
+        found[row.id] = values
+        held = ThreadHashes(row.subject.epoch, row.head_seq, values)
+        hashed.put(row.id, held, weight=values.nbytes + 300)
+    return found
+
+
+def _iter_hashes(new: dict[UUID, Thread]) -> Iterator[tuple[Thread, Numbers]]:
+    types = ", ".join(["%s"] * len(READ))
+    condition = f'"type" IN ({types}) AND "thread_id" IN {{}}'
+    events = defaultdict[UUID, list[EventTableRow]](list)
+    for event in EVENTS_READ.select(condition, *READ, chosen=[*new]):
+        events[event.thread_id].append(event)
+    # Stems and dates are kept for these threads only.
+    stem, build_dates = cache(terms.build_stemmer()), cache(terms.build_date_terms)
+    for row in new.values():
+        try:
+            reading = _RecordReader.build(row)
+        except (KeyMissingError, SubjectErasedError):
+            continue
+        every = set[str]()
+        for record in filter(None, map(reading.read_record, events[row.id])):
+            every.update(terms.list_terms(record.text))
+            every.update(terms.list_terms(record.sender))
+            every.update(build_dates(record.time // _DAY * _DAY))
+        yield row, _hash_terms({*every, *map(stem, every)})
+
+
+def _hash_terms(found: Iterable[str]) -> Numbers:
+    values = np.fromiter(map(hash_term, found), np.uint32)
+    values.sort()
+    return values
 
 
 def read(thread: Thread, span: Span, *, most: int) -> ReadRecords:
@@ -130,20 +217,30 @@ class _RecordReader:
     passing: Callable[[], Collection[int]]
 
     @classmethod
-    def start(cls, thread: Thread, span: Span) -> _RecordReader:
+    def build(cls, thread: Thread) -> _RecordReader:
+        """Build a reader of texts, which knows neither turns nor expiring values."""
         address = _build_address(thread, 0, payloads.Purpose.PAYLOAD)
         key = keys.get_subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+        opener = payloads.build_opener(key, address)
+        return cls(opener=opener, turns=(), first_turn=1, passing=frozenset)
+
+    @classmethod
+    def start(cls, thread: Thread, span: Span) -> _RecordReader:
         turns = Turn.objects.filter(thread=thread).order_by("n")
         began = [*turns.filter(seq__range=span).values_list("n", "seq")]
         before = None
         if not began:
             before = turns.filter(seq__lt=span[0]).values_list("n", flat=True).last()
-        return cls(
-            opener=payloads.build_opener(key, address),
+        return replace_fields(
+            cls.build(thread),
             turns=[seq for _, seq in began],
             first_turn=began[0][0] if began else (before or thread.turn_count) + 1,
             passing=cache(partial(_list_expiring, thread.id)),
         )
+
+    def read_record(self, row: EventTableRow) -> SearchRecord | None:
+        """Read an event as a record; None for an event without anything to find."""
+        return self.to_record(row, log.to_recorded(row).event)
 
     def to_record(self, row: EventTableRow, event: Body) -> SearchRecord | None:
         """Return an event as a record; None for an event without anything to find."""

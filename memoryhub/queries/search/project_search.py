@@ -21,10 +21,11 @@ from memoryhub.queries.search.searching import (
     SearchResult,
     search_thread,
 )
+from memoryhub.queries.search.term_filters import TermFilter
 from memoryhub.queries.threads import threads
 
 #: Number of threads read in one statement.
-CHUNK = 50
+CHUNK = 100
 
 
 class SearchPosition(NamedTuple):
@@ -55,22 +56,27 @@ def iter_project(
     """Yield each thread of a project with its search result, newest first.
 
     `after` continues behind a thread that was searched before. A thread created or
-    moved during the search may be left out. The search does no work ahead: a caller
-    stops it by not asking for the next thread. Forks also show what they inherit. One
-    query per 50 threads, and those of `search_thread` for each thread. Subjects that
-    are restricted or being erased are left out; a subject without its key gives an
-    empty, degraded result.
+    moved during the search may be left out. The search works at most 100 threads ahead:
+    a caller stops it by not asking for the next thread. Forks also show what they
+    inherit. Three queries per 100 threads, and those of `search_thread` for each thread
+    that can match. Subjects that are restricted or being erased are left out; a subject
+    without its key gives an empty, degraded result.
     """
     looked, last = 0, after
+    filtered = TermFilter.build(request.query)
     rows = threads.filter_visible(project).exclude(status=Thread.Status.ERASED)
     rows = rows.filter(subject__state=Subject.State.ACTIVE).select_related("subject")
     while True:
         left = rows if last is None else rows.filter(_build_after(last))
         batch = list(left.order_by("-listed_at", "id")[:CHUNK])
+        hopeless = filtered.list_hopeless_threads(batch)
         for thread in batch:
             looked += 1
             try:
-                result = search_thread(thread, request)
+                if thread.id in hopeless:
+                    result = SearchResult(reason="no_match")
+                else:
+                    result = search_thread(thread, request)
             except KeyMissingError:
                 result = SearchResult(degraded=("key",))
             yield ThreadFound(thread=thread, result=result, looked=looked)

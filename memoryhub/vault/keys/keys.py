@@ -151,6 +151,22 @@ def get_subject_keys(subject_id: UUID, *, epoch: int) -> SubjectKeys:
     return opened
 
 
+def load_subject_keys(epochs: Mapping[UUID, int]) -> None:
+    """Load the keys of subjects, given with their epochs, into the cache. One query.
+
+    Leaves out what `get_subject_keys` refuses or renews.
+    """
+    wanted = {each: n for each, n in epochs.items() if not _subjects.get((each, n))}
+    found = dict[UUID, list[SubjectKey]]()
+    stored = SubjectKey.objects.using("keys").filter(subject__in=wanted)
+    for row in stored.order_by("subject", "version") if wanted else ():
+        found.setdefault(row.subject, []).append(row)
+    for subject, rows in found.items():
+        if rows[0].version == _FIRST and rows[-1].seals < seal_count.SEAL_LIMIT:
+            opened = _open_subject_keys(subject, rows)
+            _subjects.put((subject, wanted[subject]), opened)
+
+
 def list_wrapped(subject_id: UUID) -> list[bytes]:
     """List the versions of a subject's key in wrapped form. One query."""
     return [bytes(row.wrapped) for row in _list_rows(subject_id)]

@@ -116,6 +116,11 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             found="(subject, epoch), read before use, as is what was erased since",
             forget=Fate.VOID,
         ),
+        "memoryhub.journal.log.thread_terms.hashed": OtherPlace(
+            holds="hashes of words of threads, by a secret of the process; 32 MiB",
+            found="thread ids of the subject; head and epoch are read before use",
+            forget=Fate.VOID,
+        ),
         "memoryhub.journal.rows.current_rows._build_statement": OtherPlace(
             holds="a statement of each projection, without values"
         ),

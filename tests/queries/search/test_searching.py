@@ -321,6 +321,26 @@ def test_project_scan_stops_when_told(
     assert all(len(each.result.items) == 1 for each in everywhere)
 
 
+def test_project_scan_skips_threads_that_can_not_match(
+    agent: Agent, django_assert_max_num_queries: Any
+) -> None:
+    def find(text: str) -> list[str]:
+        scan = iter_project(agent.project, SearchRequest.parse(text))
+        return [each.thread.name for each in scan if each.result.items]
+
+    for n in range(4):
+        factories.append(agent, f"t-{n}", *ELEVEN)
+    factories.append(agent, "t-9", "The ferries of HAT-0231 leave at noon.")
+    for text in ("ferry", "0231", "hat-0231", '"ferries of HAT"', "lamp or ferries"):
+        assert find(text) == ["t-9"], text
+    assert find('"noon leave"') == []
+    assert find(str(factories.get_thread(agent, "t-9").created_at.year)) != []
+    with django_assert_max_num_queries(1):
+        assert find("zebra") == []
+    factories.append(agent, "t-2", "A zebra.")
+    assert find("zebra") == ["t-2"]
+
+
 def test_search_cost_follows_the_size_of_the_subject(
     agent: Agent, django_assert_max_num_queries: Any
 ) -> None:
