@@ -63,6 +63,13 @@ class ChatBlock:
     picture: Picture | None = None
     #: Characters of the whole text when fewer are shown; else 0.
     cut: int = 0
+    #: The text in pieces, each with whether it is a match; empty without a match.
+    marked: tuple[tuple[bool, str], ...] = ()
+
+    @property
+    def pieces(self) -> tuple[tuple[bool, str], ...]:
+        """Return the text in pieces, each with whether it is a match."""
+        return self.marked or ((False, self.text),)
 
     @property
     def headed(self) -> bool:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.urls import reverse
@@ -17,6 +18,7 @@ from inspector.access import access
 from inspector.drawing import first_words
 from inspector.drawing.first_words import Pieces
 from inspector.nouns import NOUNS
+from inspector.web import stored_searches
 from inspector.web.visitors import Visitor
 from memoryhub.errors import BadCursorError
 from memoryhub.models.projects import Project
@@ -59,6 +61,8 @@ class HitLine:
     who: str
     hue: str
     marked: Pieces
+    #: URL of the message in its conversation; empty for other records.
+    spoken: str
     #: URL of the record now; its event, if the event is the thread's own.
     now: str
     then_seq: int | None
@@ -75,6 +79,11 @@ class HitLine:
         return (
             self.now if self.then_seq is None else f"{self.now}?at_seq={self.then_seq}"
         )
+
+    @property
+    def href(self) -> str:
+        """Return the URL that the hit opens: the message, or the record."""
+        return self.spoken or self.then
 
     @property
     def name(self) -> str:
@@ -94,18 +103,12 @@ class ProjectScan:
     #: Threads searched, and threads with hits.
     looked: int = 0
     found_in: int = 0
-    #: Matches in total, hits shown, and milliseconds spent.
+    #: Matches in total, and hits shown.
     total: int = 0
     shown: int = 0
-    spent: int = 0
     #: `running`: the page asks for more by itself. `ended`: no threads are left.
     running: bool = True
     ended: bool = False
-
-    @property
-    def rate(self) -> int:
-        """Return the matches per second."""
-        return round(1_000 * self.total / max(self.spent, 1))
 
     @classmethod
     def from_post(cls, sent: Mapping[str, str]) -> ProjectScan:
@@ -116,7 +119,6 @@ class ProjectScan:
             found_in=_parse_count(sent.get("found_in", "")),
             total=_parse_count(sent.get("total", "")),
             shown=_parse_count(sent.get("shown", "")),
-            spent=_parse_count(sent.get("spent", "")),
             running="stop" not in sent,
         )
 
@@ -127,6 +129,7 @@ def search_threads(
     request: SearchRequest,
     *,
     at_seq: int | None = None,
+    address: str = "",
 ) -> tuple[list[HitLine], SearchResult]:
     """Search threads one by one; each thread is audited as read, with hits or not.
 
@@ -136,13 +139,13 @@ def search_threads(
     for row in rows:
         visitor.note_threads([row])
         found = searching.search_thread(row, request, seq=at_seq)
-        lines += _build_lines(visitor.project, row, found, at_seq)
+        lines += _build_lines(visitor.project, row, found, at_seq, address)
         result = replace(found, total=found.total + result.total)
     return lines, result
 
 
 def search_project(
-    visitor: Visitor, request: SearchRequest, scan: ProjectScan
+    visitor: Visitor, request: SearchRequest, scan: ProjectScan, *, address: str = ""
 ) -> tuple[list[HitLine], ProjectScan]:
     """Search the next threads of a project; threads with hits are audited as read.
 
@@ -160,9 +163,13 @@ def search_project(
         if found.result.items:
             found.thread.project = visitor.project
             visitor.note_threads([found.thread])
-            lines += _build_lines(visitor.project, found.thread, found.result, None)
+            lines += _build_lines(
+                visitor.project, found.thread, found.result, None, address
+            )
         enough = scan.found_in - before.found_in == FOUND_IN
-        if enough or time.monotonic() - began > SECONDS:
+        # A thread that was skipped took no time: its hundred was read before.
+        paused = found.result.searched or found.looked % project_search.CHUNK == 0
+        if enough or (paused and time.monotonic() - began > SECONDS):
             break
     else:
         scan = replace(scan, ended=True)
@@ -170,7 +177,6 @@ def search_project(
     return lines, replace(
         scan,
         shown=shown,
-        spent=scan.spent + round(1_000 * (time.monotonic() - began)),
         running=not scan.ended and shown // REST == before.shown // REST,
     )
 
@@ -201,13 +207,17 @@ def _add_result(scan: ProjectScan, result: SearchResult, cursor: str) -> Project
 
 
 def _build_lines(
-    project: Project, row: Thread, result: SearchResult, at_seq: int | None
+    project: Project,
+    row: Thread,
+    result: SearchResult,
+    at_seq: int | None,
+    address: str = "",
 ) -> list[HitLine]:
     pages = {hit.page for hit in result.items if hit.page}
     found = standings.get_standings(row, pages, seq=at_seq)
     base = reverse("thread", kwargs={"project": project.slug, "thread": row.name})
     return [
-        _build_line(row, base, hit, found.get(hit.page or ""), at_seq)
+        _build_line(row, base, hit, found.get(hit.page or ""), at_seq, address=address)
         for hit in result.items
     ]
 
@@ -218,6 +228,8 @@ def _build_line(
     hit: SearchHit,
     standing: PageStanding | None,
     at_seq: int | None,
+    *,
+    address: str,
 ) -> HitLine:
     fact = hit.kind == "fact"
     if hit.page:
@@ -233,6 +245,7 @@ def _build_line(
         who=hit.role or hit.kind,
         hue=hit.role if hit.role in _HUES else "system",
         marked=first_words.split_excerpt(hit.excerpt),
+        spoken=_build_spoken_url(base, hit, at_seq, address),
         now=now,
         # A fact has a clock of its own, so it has no moment of the thread.
         then_seq=hit.seq if hit.thread == row.id and not fact else None,
@@ -240,6 +253,23 @@ def _build_line(
         chip=_build_chip(standing, live=at_seq is None) if standing else None,
         at_seq=at_seq,
     )
+
+
+def _build_spoken_url(
+    base: str, hit: SearchHit, at_seq: int | None, address: str
+) -> str:
+    """Build the URL of a message in its conversation; empty for other records."""
+    if hit.slot is None:
+        return ""
+    parameters = {
+        "index": hit.slot,
+        "at_seq": at_seq,
+        stored_searches.PARAMETER: address,
+    }
+    query = urlencode(
+        {name: n for name, n in parameters.items() if n not in (None, "")}
+    )
+    return f"{base}/slots?{query}#slot-{hit.slot}"
 
 
 def _build_fact_url(row: Thread, seq: int | None) -> str:

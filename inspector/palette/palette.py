@@ -22,7 +22,7 @@ from inspector.palette import contents, previews, targets, typed
 from inspector.palette.contents import HitLine, ProjectScan
 from inspector.palette.targets import PaletteTarget
 from inspector.palette.typed import TypedSearch
-from inspector.web import shell
+from inspector.web import shell, stored_searches
 from inspector.web.visitors import RoleError, Visitor
 from memoryhub.errors import Refusal
 from memoryhub.kernel.search.ranking import ORDERS, Order
@@ -56,6 +56,8 @@ class SearchOrigin:
     #: Contents are searched in the whole project.
     wide: bool = True
     order: Order = ORDERS[0]
+    #: Handle of the search's address; empty without words to search for.
+    address: str = ""
 
     @property
     def base(self) -> str:
@@ -103,6 +105,12 @@ def show_panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
     context["visitor"] = visitor
     answer = render(request, f"inspector/palette/_{panel}.html", context)
     answer.headers["MH-Panel"] = "1"
+    page = reverse("search", kwargs={"project": project})
+    if panel == "found" and urlsplit(_find_return_page(request)).path == page:
+        # The address of the page is that of the search which the page now shows.
+        handle = context["address"]
+        query = f"?{stored_searches.PARAMETER}={handle}" if handle else ""
+        answer.headers["HX-Replace-Url"] = f"{page}{query}"
     return answer
 
 
@@ -112,14 +120,23 @@ def _build_context(request: HttpRequest, visitor: Visitor, *, at_once: bool) -> 
     At most four queries for names, or five in a thread, and the queries for contents.
     With `at_once` a project's contents are searched now, else by later requests.
     """
-    place = _read_origin(request, visitor)
-    read = typed.parse_typed(request.POST.get("q", ""))
+    handle = request.GET.get(stored_searches.PARAMETER, "")
+    stored = stored_searches.find_search(visitor, handle) if handle else None
+    sent = request.POST or stored or request.GET
+    place = _read_origin(sent, visitor)
+    # Words in an address are not searched for.
+    read = typed.parse_typed("" if sent is request.GET else sent.get("q", ""))
+    address = _store_search(place, read)
     groups = [] if read.error else [*_iter_groups(place, read)]
     return {
         "typed": read,
         "contents": read.contents,
         "groups": groups,
-        "heard": _search_contents(place, read, request.POST, at_once=at_once),
+        "heard": _search_contents(
+            replace(place, address=address), read, sent, at_once=at_once
+        ),
+        "address": address,
+        "unstored": bool(handle) and stored is None and not request.POST,
         "count": sum(len(found) for _, found in groups),
         "place": place,
         "preview": "",
@@ -127,9 +144,25 @@ def _build_context(request: HttpRequest, visitor: Visitor, *, at_once: bool) -> 
     }
 
 
-def _read_origin(request: HttpRequest, visitor: Visitor) -> SearchOrigin:
+def _store_search(place: SearchOrigin, read: TypedSearch) -> str:
+    """Store a search of contents; return its handle, or empty for another search."""
+    if not read.contents or _is_numbered(read.words):
+        return ""
+    narrow = not place.wide and place.at_seq is not None
+    return stored_searches.store_search(
+        place.visitor,
+        {
+            "q": read.text,
+            "order": place.order,
+            "scope": "project" if place.wide else "thread",
+            "thread": place.thread.name if place.thread else "",
+            "at_seq": str(place.at_seq) if narrow else "",
+        },
+    )
+
+
+def _read_origin(sent: Mapping[str, str], visitor: Visitor) -> SearchOrigin:
     """Read the place of the search; a thread that the visitor may not see is none."""
-    sent = request.POST if request.method == "POST" else request.GET
     place = SearchOrigin(visitor=visitor, order=_parse_order(sent.get("order", "")))
     if name := sent.get("thread", ""):
         # Names are no content, so no read of the thread is audited.
@@ -177,10 +210,14 @@ def _search_contents(
     else:
         lines, scan = list[HitLine](), ProjectScan.from_post(sent)
         if at_once:
-            lines, scan = contents.search_project(place.visitor, wanted, scan)
+            lines, scan = contents.search_project(
+                place.visitor, wanted, scan, address=place.address
+            )
         return ContentMatches(lines=lines, scan=scan)
     at_seq = None if place.wide else place.at_seq
-    lines, result = contents.search_threads(place.visitor, rows, wanted, at_seq=at_seq)
+    lines, result = contents.search_threads(
+        place.visitor, rows, wanted, at_seq=at_seq, address=place.address
+    )
     return ContentMatches(lines=lines, result=result)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,7 +13,8 @@ from django.views.decorators.http import require_safe
 
 from inspector.access import access
 from inspector.access.access import require_signed_in
-from inspector.drawing import chat, pictures
+from inspector.drawing import chat, first_words, pictures
+from inspector.drawing.chat import Bubble
 from inspector.lists import screens, visits
 from inspector.lists.screens import (
     Context,
@@ -21,15 +23,17 @@ from inspector.lists.screens import (
     Screen,
     ScreenExport,
 )
-from inspector.lists.visits import ThreadMoment
-from inspector.web import asof, exports, records
+from inspector.lists.visits import ThreadMoment, Visit
+from inspector.web import asof, exports, records, stored_searches
 from inspector.web.search import ParsedSearch
 from memoryhub.errors import InvalidError, NotFoundError
+from memoryhub.kernel.search import excerpts, terms
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.forget.erasure_views import ErasureProof
 from memoryhub.queries.lists.cursors import ListBatch, iter_batches
+from memoryhub.queries.search.searching import SearchRequest
 from memoryhub.queries.threads import forks, slots
 from memoryhub.queries.threads.slots import SlotFilter, SlotLine
 
@@ -61,16 +65,48 @@ def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
     here = max(0, total - 1 if chosen is None else min(chosen, total - 1))
     window = _list_window(row, here, total, where)
     room = chat.PageRoom()
+    bubbles = [chat.build_bubble(slot, room) for slot in window]
+    if chosen is not None and (wanted := _find_search_terms(ask)):
+        bubbles = [
+            _mark_bubble(each, wanted) if each.slot.index == here else each
+            for each in bubbles
+        ]
     return {
         "where": where,
         "chosen": chosen,
         "count": _count_shown(where, window, total),
-        "bubbles": [chat.build_bubble(slot, room) for slot in window],
+        "bubbles": bubbles,
         "proofs": find_proofs(window),
         "ancestors": forks.get_names(row) if any(s.inherited for s in window) else {},
         "links": _build_links(ask.request, window, total),
         "filters": ask.parsed.query(),
     }
+
+
+def _find_search_terms(ask: ListRequest[ThreadMoment]) -> set[str]:
+    """Find the terms of the search that led here; empty without a stored search."""
+    handle = ask.request.GET.get(stored_searches.PARAMETER, "")
+    if not handle or not isinstance(ask.where, Visit):
+        return set()
+    stored = stored_searches.find_search(ask.where.visitor, handle)
+    if stored is None:
+        return set()
+    query = SearchRequest.parse(stored["q"], can_exclude=True).query
+    found = {term for word in query.wanted for term in word.terms}
+    return (found - terms.STOP) or found
+
+
+def _mark_bubble(bubble: Bubble, wanted: set[str]) -> Bubble:
+    """Mark the terms of a search in a message; a folded block with a match opens."""
+    stem, blocks = terms.build_stemmer(), list[chat.ChatBlock]()
+    for block in bubble.blocks:
+        found = excerpts.mark_text(block.text, wanted, stem)
+        if found.matches:
+            marked = (*first_words.split_excerpt(found),)
+            blocks.append(replace(block, marked=marked, folded=False))
+        else:
+            blocks.append(block)
+    return replace(bubble, blocks=(*blocks,))
 
 
 def _count_shown(

@@ -35,17 +35,12 @@ def build_excerpt(text: str, wanted: Collection[str], stem: Stem) -> Excerpt:
     """
     found = _list_matches(text[:READ], wanted, stem)
     start, end = _choose_window(found, len(text))
-    piece = text[start:end]
-    matches = list[tuple[int, int]]()
-    for first, last, _ in found:
-        if start <= first and last <= end:
-            # Pairs of letters overlap.
-            joined = matches and first - start < matches[-1][1]
-            since = matches.pop()[0] if joined else first - start
-            matches.append((since, last - start))
-    return Excerpt(
-        text=piece, matches=(*matches,), before=start > 0, after=end < len(text)
-    )
+    return _cut_excerpt(text, found, start, end)
+
+
+def mark_text(text: str, wanted: Collection[str], stem: Stem) -> Excerpt:
+    """Return the whole text as an excerpt, with its matches as in `build_excerpt`."""
+    return _cut_excerpt(text, _list_matches(text[:READ], wanted, stem), 0, len(text))
 
 
 def has_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
@@ -110,6 +105,24 @@ def _iter_inside(text: str, run: WordRun, part: str) -> Iterator[tuple[int, int]
     while at >= 0:
         yield places[at], places[at + len(part) - 1] + 1
         at = letters.find(part, at + 1)
+
+
+def _cut_excerpt(
+    text: str, found: Sequence[tuple[int, int, str]], start: int, end: int
+) -> Excerpt:
+    matches = list[tuple[int, int]]()
+    for first, last, _ in found:
+        if start <= first and last <= end:
+            # Pairs of letters overlap.
+            joined = matches and first - start < matches[-1][1]
+            since = matches.pop()[0] if joined else first - start
+            matches.append((since, last - start))
+    return Excerpt(
+        text=text[start:end],
+        matches=(*matches,),
+        before=start > 0,
+        after=end < len(text),
+    )
 
 
 def _choose_window(found: Sequence[tuple[int, int, str]], size: int) -> tuple[int, int]:

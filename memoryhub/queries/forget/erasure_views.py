@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import Any, Self
@@ -57,6 +58,15 @@ class ErasureProof:
         """Return the ids as the detail of a refusal."""
         detail = {"erasure": str(self.erasure)}
         return detail | ({"receipt": str(self.receipt)} if self.receipt else {})
+
+
+def has_erased_since(project: UUID, at: datetime) -> bool:
+    """Tell whether an erasure of the project went on at an instant or later. One query.
+
+    A plan that nobody confirmed is no erasure.
+    """
+    rows = Erasure.objects.filter(project=project, updated_at__gte=at)
+    return rows.exclude(state__in=(Erasure.State.PLANNED, *_UNBEGUN)).exists()
 
 
 def list_proofs(threads: Collection[UUID]) -> dict[UUID, ErasureProof]:

@@ -34,6 +34,11 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             found="thread id",
             forget=Fate.PASSES,
         ),
+        "inspector.web.stored_searches._stored": OtherPlace(
+            holds="words that operators searched for, for an hour",
+            found="project id; what is older than an erasure is dropped, not read",
+            forget=Fate.VOID,
+        ),
         "inspector.web.rate_limit.RateLimit": OtherPlace(
             holds="addresses that tried to sign in", forget=Fate.PASSES
         ),

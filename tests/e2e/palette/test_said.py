@@ -38,7 +38,8 @@ def test_search_leads_to_first_sight_and_eviction_in_three_clicks(
     dialog.get_by_text("First seen", exact=True).first.click()
     hit = dialog.locator(".hit.said", has_text=PROMISE)
     expect(hit).to_contain_text("back at turn")
-    hit.click()
+    name = f"Record of {PROMISED} of refund"
+    dialog.get_by_role("link", name=name, exact=True).click()
     page.wait_for_url(re.compile(rf"/threads/refund/pages/{PROMISED}\?at_seq=\d+$"))
     expect(page.locator("#life")).to_contain_text(re.compile(r"left in turn \d+"))
     # No address contains the typed words.
@@ -52,8 +53,11 @@ def test_search_leads_from_a_wrong_answer_to_its_turn_in_three_clicks(
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("afraid nothing is refunded", delay=20)
     page.get_by_role("dialog").locator(".hit.said", has_text=DENIAL).first.click()
-    page.wait_for_url("**/pages/slot-*")
-    page.get_by_role("link", name=f"turn {DENIED}", exact=True).first.click()
+    page.wait_for_url("**/slots?index=*")
+    found = page.locator(".bubble[aria-current=true]")
+    expect(found).to_be_in_viewport()
+    expect(found.locator("mark").first).to_have_text("afraid")
+    found.get_by_role("link", name=f"turn {DENIED}", exact=True).click()
     expect(page.locator(".verdict")).to_contain_text("The best match for this question")
 
 
@@ -78,7 +82,7 @@ def test_thread_search_works_by_keyboard_alone(refund: Thread, page: Page) -> No
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.insert_text("EUR 132.00")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/pages/slot-*?at_seq=*")
+    page.wait_for_url("**/slots?index=*")
 
 
 def test_thread_search_as_of_an_event_finds_no_later_message(
@@ -139,6 +143,26 @@ def test_arrow_keys_walk_the_hits_of_the_latest_query(
     expect(page.locator("#preview .id").first).to_have_text(chosen.split("/")[-1])
 
 
+def test_search_link_survives_a_reload_and_follows_the_typed_words(
+    refund: Thread, page: Page, watched: Watched
+) -> None:
+    page.keyboard.press("Control+k")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("promise seats", delay=20)
+    page.get_by_role("link", name="Link to this search").click()
+    page.wait_for_url("**/search?search=*")
+    expect(page.locator(".hit.said", has_text=PROMISE)).to_be_visible()
+    page.reload()
+    expect(page.locator("#q")).to_have_value("promise seats")
+    before = page.url
+    page.locator("#q").fill("afraid nothing")
+    expect(page.locator(".hit.said", has_text=DENIAL)).to_be_visible()
+    page.wait_for_url(lambda url: url != before)
+    page.reload()
+    expect(page.locator("#q")).to_have_value("afraid nothing")
+    assert not [url for url in watched.urls if "promise" in url]
+
+
 @pytest.fixture
 def many(agent: Agent) -> None:
     for n in range(12):
@@ -152,7 +176,9 @@ def test_project_scan_streams_hits_until_stopped(many: None, page: Page) -> None
     page.keyboard.press("Control+k")
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("ferry", delay=20)
-    expect(page.locator("#scan")).to_contain_text("12 matches in 12 of 12 threads")
+    expect(page.locator("#scan")).to_contain_text(
+        "12 matches in 12 threads · searched 12 of 12"
+    )
     expect(page.locator(".hit.said")).to_have_count(12)
     # Hits arrive in batches, more on a slow server.
     assert len([url for url in asked if url.endswith("/said")]) >= 3

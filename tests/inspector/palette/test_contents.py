@@ -10,15 +10,17 @@ import pytest
 from django.test import Client
 
 from inspector.palette import contents
-from inspector.web import read_audit
+from inspector.web import read_audit, stored_searches
 from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
+from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.search import project_search
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
-from tests.cast import factories
+from tests.cast import factories, graves
 from tests.inspector.conftest import Browser
 from tests.inspector.denied import PROMISED, make_denial
 from tests.inspector.paged import do
@@ -28,7 +30,8 @@ pytestmark = pytest.mark.django_db
 
 HERE = "/p/acme/search"
 HIT = re.compile(
-    r'<li><a class="hit said (\w+)" href="([^"]+)" data-now="([^"]+)".*?</a></li>',
+    r'<li><a class="hit said (\w+)" href="([^"]+)" data-now="([^"]+)".*?</a>'
+    r'(?:<a class="record"\s+href="([^"]+)"[^>]*>Record</a>)?</li>',
     re.DOTALL,
 )
 
@@ -42,7 +45,12 @@ def look(client: Client, text: str, panel: str = "", **more: Any) -> str:
 
 
 def hits(page: str) -> list[str]:
-    """List the addresses of the hits, as of their events."""
+    """List the addresses of the hits' records, as of their events."""
+    return [found[4] or found[2] for found in HIT.finditer(page)]
+
+
+def list_addresses(page: str) -> list[str]:
+    """List the addresses that the hits open."""
     return [found[2] for found in HIT.finditer(page)]
 
 
@@ -191,6 +199,74 @@ def test_search_hits_cost_no_query_each(
     assert abs(counts[0] - counts[1]) <= 1
 
 
+# A conversation, and an address
+
+
+def get_page(client: Client, address: str, status: int = 200) -> str:
+    answer = client.get(address.partition("#")[0])
+    assert answer.status_code == status
+    return html.unescape(answer.content.decode())
+
+
+def get_address(page: str) -> str:
+    (found,) = re.findall(r'class="address"\s+href="([^"]+)"', page)
+    return str(found)
+
+
+def test_hit_opens_the_message_in_a_long_conversation_with_words_marked(
+    viewer: Client, agent: Agent, django_assert_max_num_queries: Any
+) -> None:
+    factories.make_thread(agent)
+    factories.append(agent, "t-1", *(f"filler {n}" for n in range(40)))
+    factories.append(agent, "t-1", "Copper kettles and the tea", "a kettle too")
+    for _ in range(5):
+        factories.append(agent, "t-1", *(f"filler {n}" for n in range(40)))
+    address = list_addresses(look(viewer, "the copper kettle", thread="t-1"))[0]
+    assert re.fullmatch(
+        r"/p/acme/threads/t-1/slots\?index=40&search=[0-9a-f]{32}#slot-40", address
+    )
+    with django_assert_max_num_queries(40):
+        page = get_page(viewer, address)
+    assert re.findall(r'id="slot-(\d+)"', page) == [str(n) for n in range(91)]
+    # Only the message that was found has marks, and none on a word without meaning.
+    assert re.findall(r"<mark\s*>([^<]+)</mark", page) == ["Copper", "kettles"]
+    assert re.search(r'id="slot-40"[^>]*aria-current="true"', page)
+    without = get_page(viewer, re.sub("search=[0-9a-f]+", "search=0", address))
+    assert 'id="slot-40"' in without
+    assert "<mark>" not in without
+
+
+@pytest.mark.parametrize("scope", ["thread", "project"])
+def test_search_has_an_address_for_the_members_of_its_project(
+    browser: Browser, viewer: Client, refund: Thread, zeta: Project, scope: str
+) -> None:
+    page = look(viewer, "promise seats", "found", thread="refund", scope=scope)
+    address = get_address(page)
+    assert re.fullmatch(r"/p/acme/search\?search=[0-9a-f]{32}", address)
+    for client in (viewer, browser("editor")):
+        shown = get_page(client, address)
+        assert 'value="promise seats"' in shown
+        assert hits(shown)
+        assert get_address(shown) == address
+    get_page(viewer, address.replace("acme", "zeta"), 404)
+    again = look(viewer, "promise seats", thread="refund", scope=scope)
+    assert get_address(again) == address
+    assert get_address(look(viewer, "promise", thread="refund")) != address
+
+
+def test_address_of_a_search_ends_with_an_erasure_of_its_project(
+    viewer: Client, refund: Thread
+) -> None:
+    address = get_address(look(viewer, "promise seats", thread="refund"))
+    graves.make_erasure(refund.subject, state="planned")
+    assert hits(get_page(viewer, address))
+    Erasure.objects.update(state="fenced", updated_at=clock.now())
+    shown = get_page(viewer, address)
+    assert "This search is no longer stored" in shown
+    assert "promise" not in shown
+    assert stored_searches._stored.list_items() == []
+
+
 # A preview
 
 
@@ -250,11 +326,10 @@ def test_project_scan_goes_in_steps_from_the_newest_thread(
     newest = Thread.objects.filter(name__in=many).order_by("-listed_at", "id")
     order = list(newest.values_list("name", flat=True))
     assert seen == order[: contents.FOUND_IN]
-    assert f"10 matches in {contents.FOUND_IN} of {contents.FOUND_IN} threads" in first
-    assert "a second" in first
+    assert f"searched {contents.FOUND_IN} of {len(many)}, newest first" in first
     rest = look(viewer, "ferry", "said", **without_stop(scan_of(first)))
     assert threads_in(rest) == order[contents.FOUND_IN :]
-    assert f"16 matches in 8 of {len(many)} threads" in rest
+    assert "16 matches in 8\n    threads · searched 8 of 8, newest first" in rest
     assert "Stop" not in rest
     assert "Search further" not in rest
 
