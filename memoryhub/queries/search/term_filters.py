@@ -1,6 +1,7 @@
 """Term filters: threads that can't match a query, told by hashes. Never writes.
 
-A filter never leaves out a thread that matches; other threads may pass.
+A filter leaves out no thread that matches, unless its only words of the query are stop
+words and the query has others. Other threads may pass.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class TermFilter:
         """Build the filter of a query, from its terms, their stems and dates."""
         stem = terms.build_stemmer()
         every = {term for word in query.wanted for term in word.terms}
+        every = (every - terms.STOP) or every
         forms = {form for term in every for form in (term, stem(term))}
         forms |= {terms.build_date_term(each) for each in every}
         return cls(

@@ -334,6 +334,8 @@ def test_project_scan_skips_threads_that_can_not_match(
     for text in ("ferry", "0231", "hat-0231", '"ferries of HAT"', "lamp or ferries"):
         assert find(text) == ["t-9"], text
     assert find('"noon leave"') == []
+    # The other threads have `of` and `the`, which say nothing.
+    assert find("the ferries of zebra") == ["t-9"]
     assert find(str(factories.get_thread(agent, "t-9").created_at.year)) != []
     with django_assert_max_num_queries(1):
         assert find("zebra") == []
