@@ -22,6 +22,7 @@ from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import forks
 from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.turns import prices
 
 #: Events that end a page: a link to the page leads to the event before.
 _ENDS = (PageDeleted.event_type, SlotStruck.event_type)
@@ -62,6 +63,10 @@ def build_shared_context(scene: ThreadScene) -> Context:
     names = {"project": thread.project.slug, "thread": thread.name}
     return {
         "thread": ThreadLine.from_row(thread),
+        # Of all turns, whatever moment the page shows.
+        "thread_cost": prices.compute_thread_cost(
+            prices.get_table(thread.project), thread
+        ),
         "at": scene.seq,
         "live": scene.at_seq is None,
         "tab": scene.tab,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from operator import attrgetter
 
 from inspector.overview import time_plots
@@ -17,7 +18,7 @@ from inspector.overview.time_plots import (
 from memoryhub.queries.overview.series import ActivityBin, ActivitySeries
 from memoryhub.queries.overview.unhealthy import UnhealthyItem
 from memoryhub.queries.threads.verdicts import LEAST_RESIDENT_RATE
-from memoryhub.queries.turns import prefixes
+from memoryhub.queries.turns.prices import PriceTable
 
 Figure = Callable[[ActivityBin], float | None]
 #: Heights in pixels of the leading chart and of the small charts.
@@ -114,15 +115,23 @@ def draw_resident(series: ActivitySeries, moments: Sequence[OnsetPoint]) -> Time
 
 
 def draw_small(
-    series: ActivitySeries, moments: Sequence[OnsetPoint], *, spent: str
+    series: ActivitySeries,
+    moments: Sequence[OnsetPoint],
+    *,
+    spent: str,
+    prices: PriceTable,
 ) -> dict[str, TimePlot]:
     """Draw the small charts, by name; `spent` chooses tokens, calls or cost."""
-    keys = list_code_keys(series.whole.refusals)
+    spending: dict[str, tuple[str, Figure]] = {
+        "tokens": ("Tokens packed", attrgetter("tokens")),
+        "calls": ("Model calls", attrgetter("turns")),
+        "cost": ("Cost", partial(_compute_amount, prices)),
+    }
     return {
         "events": _draw_lines(
             series, moments, "Events", c1=attrgetter("events"), filled=True
         ),
-        "spent": _draw_lines(series, moments, *_SPENT[spent], filled=True),
+        "spent": _draw_lines(series, moments, *spending[spent], filled=True),
         "faults": _draw_lines(
             series,
             moments,
@@ -130,13 +139,20 @@ def draw_small(
             c1=attrgetter("faults"),
             c2=attrgetter("refaults"),
         ),
-        "refusals": _draw_bars(series, moments, keys),
+        "refusals": draw_refusals(series, moments),
         "latency": _draw_lines(
             series,
             moments,
             "Append latency in milliseconds, p99 and p50,",
             c1=lambda each: each.compute_wait(0.99),
             c3=lambda each: each.compute_wait(0.5),
+        ),
+        "answers": _draw_lines(
+            series,
+            moments,
+            "Model latency in milliseconds, p95 and p50,",
+            c1=lambda each: each.compute_answer_time(0.95),
+            c3=lambda each: each.compute_answer_time(0.5),
         ),
     }
 
@@ -148,23 +164,17 @@ def render_time(series: ActivitySeries, at: datetime) -> str:
     )
 
 
-def _compute_cost(each: ActivityBin) -> float:
-    """Compute a bin's cost by the first row of the price table."""
-    costs = prefixes.list_costs(each.tokens, each.count("prefix_tokens"))
-    return costs[0].amount if costs else 0.0
-
-
-_SPENT: dict[str, tuple[str, Figure]] = {
-    "tokens": ("Tokens packed", attrgetter("tokens")),
-    "calls": ("Model calls", attrgetter("turns")),
-    "cost": ("Cost", _compute_cost),
-}
+def _compute_amount(prices: PriceTable, each: ActivityBin) -> float:
+    """Compute the amount of a bin's cost; 0 without prices."""
+    cost = each.compute_cost(prices)
+    return cost.amount if cost else 0.0
 
 
 #: Names of a chart's lines, by label and hue, where they differ from the label.
 _NAMES: dict[str, dict[str, str]] = {
     "Faults and refaults": {"c1": "faults", "c2": "refaults"},
     "Append latency in milliseconds, p99 and p50,": {"c1": "p99 ms", "c3": "p50 ms"},
+    "Model latency in milliseconds, p95 and p50,": {"c1": "p95 ms", "c3": "p50 ms"},
 }
 
 
@@ -209,10 +219,9 @@ def _compute_values(series: ActivitySeries, figure: Figure) -> list[float | None
     return [*over, None if any(over) else last]
 
 
-def _draw_bars(
-    series: ActivitySeries, moments: Sequence[OnsetPoint], keys: Sequence[CodeKey]
-) -> TimePlot:
+def draw_refusals(series: ActivitySeries, moments: Sequence[OnsetPoint]) -> TimePlot:
     """Draw the refusals by code, one stacked bar per bin."""
+    keys = list_code_keys(series.whole.refusals)
     named = {key.code for key in keys}
     parts = [
         (key.hue, [_count_refused(each, key.code, named) for each in series.bins])

@@ -38,7 +38,7 @@ def show(request: HttpRequest, project: str) -> HttpResponse:
         "code": code,
         "of_thread": row,
         "keys": charts.list_code_keys(counted.whole.refusals),
-        "plot": charts.draw_small(counted, (), spent="tokens")["refusals"],
+        "plot": charts.draw_refusals(counted, ()),
         "found": refusals.get_refusals(
             visitor.project, counted, code=code, thread=row.id if row else None
         ),

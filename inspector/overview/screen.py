@@ -27,6 +27,8 @@ from memoryhub.queries.overview.unhealthy import Unhealthy
 from memoryhub.queries.threads import catalogue
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.queries.threads.verdicts import LEAST_RESIDENT_RATE, VERDICTS
+from memoryhub.queries.turns import prices
+from memoryhub.queries.turns.prices import PriceTable
 
 #: Recently active threads, and unhealthy things, that the screen shows.
 RECENT, SHOWN = 8, 5
@@ -110,7 +112,14 @@ def _build_context(request: HttpRequest, visitor: Visitor) -> dict[str, Any]:
     counted = series.get_series(project.id, series.RANGES[chosen], now=now)
     threads = reverse("threads", kwargs={"project": project.slug})
     moments = charts.list_onsets(counted, found.things[:SHOWN], threads)
-    return context | _build_charts(counted, found, moments, chosen, context["spent"])
+    return context | _build_charts(
+        counted,
+        found,
+        moments,
+        chosen,
+        spent=context["spent"],
+        table=prices.get_table(project),
+    )
 
 
 def _build_charts(
@@ -118,11 +127,13 @@ def _build_charts(
     found: Unhealthy,
     moments: Sequence[OnsetPoint],
     chosen: str,
+    *,
     spent: str,
+    table: PriceTable,
 ) -> dict[str, Any]:
     whole = counted.whole
     lead = charts.draw_resident(counted, moments)
-    small = charts.draw_small(counted, moments, spent=spent)
+    small = charts.draw_small(counted, moments, spent=spent, prices=table)
     named = {"lead": lead, **small}
     return {
         "whole": whole,
@@ -131,7 +142,7 @@ def _build_charts(
         "fall": _find_fall(counted, found),
         "worst": _find_worst(found),
         "enough": whole.exchanges >= series.ENOUGH_EXCHANGES,
-        "costs": counted.costs,
+        "cost": whole.compute_cost(table),
         "codes": charts.list_code_keys(whole.refusals),
         "lead": lead,
         "small": small,
@@ -140,6 +151,8 @@ def _build_charts(
         ).decode(),
         "median": whole.compute_wait(0.5),
         "slowest": whole.compute_wait(0.99),
+        "answer_median": whole.compute_answer_time(0.5),
+        "answer_slow": whole.compute_answer_time(0.95),
     }
 
 

@@ -27,6 +27,7 @@ from memoryhub.queries.people.profiles import Profile, TypeFigures
 from memoryhub.queries.threads import slots
 from memoryhub.queries.threads.slots import SlotLine
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.turns import prices
 
 #: Most lines of each part of the page.
 FACTS: Final = 10
@@ -75,7 +76,7 @@ def build_context(
 ) -> dict[str, Any]:
     """Build the page's body; note the threads whose content the body shows.
 
-    At most 22 queries, for memory of any size.
+    At most 23 queries, for memory of any size.
     """
     home = find_home(subject)
     threads = profiles.list_sessions(subject, limit=THREADS)
@@ -87,6 +88,7 @@ def build_context(
         visitor.note_threads([home])
     return {
         **profiles.find_seen(subject),
+        "cost": prices.get_subject_cost(prices.get_table(visitor.project), subject),
         "learnt": learnt,
         "blocks": [_build_block_words(each) for each in written[:BLOCKS]],
         "more_blocks": len(written) > BLOCKS,

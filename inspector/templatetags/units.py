@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from math import floor, log10
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from django.utils.html import format_html, format_html_join
 
 from inspector.drawing import chat, hidden
 from memoryhub.queries.replay import exact_json
+from memoryhub.queries.turns.prices import EstimatedCost
 
 register = template.Library()
 register.filter("pieces", hidden.split_text)
@@ -52,6 +54,19 @@ def join_counts(counts: Mapping[str, int]) -> str:
 def figure(value: float) -> str:
     """Render a measured number in four significant digits."""
     return f"{value:.4g}"
+
+
+@register.filter
+def money(amount: float, currency: str) -> str:
+    """Render an amount: two decimals, more for cents and less: 12.40 EUR, 0.0031."""
+    decimals = 2 if amount >= 1 or not amount else 1 - floor(log10(amount))
+    return f"{amount:,.{decimals}f} {currency}".rstrip()
+
+
+@register.filter
+def priced(cost: EstimatedCost | None) -> str:
+    """Render an estimated cost; a dash for None."""
+    return _UNKNOWN if cost is None else money(cost.amount, cost.currency)
 
 
 @register.filter

@@ -11,8 +11,9 @@ from django.views.decorators.http import require_http_methods
 from inspector.access import access
 from inspector.access.access import require_signed_in
 from inspector.drawing import policy
-from inspector.threads import lifetimes
+from inspector.threads import lifetimes, price_form
 from inspector.threads.lifetimes import LifetimesForm
+from inspector.threads.price_form import PriceForm
 from inspector.web import refusals, shell
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal, StaleError
@@ -204,12 +205,23 @@ def _save_instructions(request: HttpRequest, visitor: Visitor) -> HttpResponse |
     return None
 
 
+def _save_prices(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
+    project = visitor.project
+    try:
+        price_form.save_form(project, request.POST, actor=visitor.actor)
+    except InvalidError as refusal:
+        sent = price_form.build_refused_form(project, request.POST)
+        return _render_page(request, visitor, pricing=sent, refusal=refusal)
+    return None
+
+
 #: Functions that save a form, by a field that only this form has.
 _FORMS = {
     policy.FIELD: _save_idle,
     lifetimes.GRACE: _save_lifetimes,
     "consolidate": _save_consolidation,
     "observer_instructions": _save_instructions,
+    price_form.FIELD: _save_prices,
 }
 
 
@@ -228,6 +240,7 @@ def _render_page(
     lasting: LifetimesForm | None = None,
     instructions: InstructionsForm | None = None,
     learning: BacklogForm | None = None,
+    pricing: PriceForm | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
     saved = visitor.project
@@ -244,6 +257,7 @@ def _render_page(
             reflector=saved.reflector_instructions,
         ),
         "learning": learning or BacklogForm(),
+        "pricing": pricing or price_form.build_form(saved),
         "was": policy.render_days(saved.retention_idle_days),
         "model": settings.MODEL.host if settings.MODEL else "",
         "daily": settings.MODEL_DAILY_TOKENS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -109,6 +110,7 @@ def render_turn(
         context |= _build_exchange(
             visit, exchanges.get_exchange(visit.row, state, n), line
         )
+    context["answered_in"] = _find_answer_time(context)
     answer = visits.render_page(
         request,
         "inspector/turns/show.html",
@@ -236,18 +238,23 @@ def _require_turn(
 def _build_surroundings(visit: Visit, lines: list[TurnLine], line: TurnLine) -> Context:
     """Build the surroundings of the request: its time, the turns before and after."""
     began = turns.get_starts([line])[line.n]
+    packed_at = turns.find_packed_at(line)
     before = next((each for each in lines if each.n == line.n - 1), None)
     # A mark is said of the answer later, and counts whatever the page shows as of.
     found = marks.list_current_marks(visit.row, [each.n for each in lines])
     by_turn = {mark.turn: mark for mark in found}
     mark = by_turn.get(line.n)
+    rows = list_turn_rows(
+        visit.row, lines, {n: each.mark for n, each in by_turn.items()}
+    )
     return {
         "line": line,
         "before": before,
+        "spent": next(each for each in rows if each.line.n == line.n),
+        "packed_at": packed_at,
+        "prepared_in": packed_at and packed_at - began.at,
         "began": began,
-        "rows": list_turn_rows(
-            visit.row, lines, {n: each.mark for n, each in by_turn.items()}
-        ),
+        "rows": rows,
         "mark": mark,
         "typed": {
             "mark": mark.mark if mark else "",
@@ -283,6 +290,15 @@ def _build_exchange(visit: Visit, exchange: Exchange, line: TurnLine) -> Context
             (f, turn_words.describe_fault(f)) for f in _list_faults(faults)
         ],
     }
+
+
+def _find_answer_time(context: Context) -> timedelta | None:
+    """Find the time from the packed request to the model's first message."""
+    exchange, packed_at = context.get("exchange"), context["packed_at"]
+    if not exchange or not exchange.answers or packed_at is None:
+        return None
+    time: timedelta = exchange.answers[0].at - packed_at
+    return time
 
 
 def _list_faults(found: turn_faults.TurnFaults | None) -> tuple[TurnFault, ...]:

@@ -19,7 +19,8 @@ from inspector.web import asof
 from memoryhub.kernel.state.turn_marks import MarkWord
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay.states import load_state
-from memoryhub.queries.turns import exchanges, turns
+from memoryhub.queries.turns import exchanges, prices, turns
+from memoryhub.queries.turns.prices import EstimatedCost
 from memoryhub.queries.turns.turns import TurnLine
 
 #: Characters of a text in a row.
@@ -36,12 +37,20 @@ class TurnListRow:
     #: Question; None if the turn continues an exchange, or the question was erased.
     excerpt: FirstWords | None
     mark: MarkWord | None
+    #: None without prices, or without a recorded request.
+    cost: EstimatedCost | None
+    #: Tokens of the model's messages in the turn.
+    answer_tokens: int
 
 
 def list_turn_rows(
     row: Thread, lines: Sequence[TurnLine], marks: Mapping[int, MarkWord]
 ) -> list[TurnListRow]:
-    """List a row per turn: first words of its question, and its mark. Two queries."""
+    """List a row per turn: first words of its question, its mark and its cost.
+
+    Three queries. `row` comes with its subject and project.
+    """
+    answers = exchanges.count_answer_tokens(lines)
     questions = exchanges.list_questions(row, lines)
     return [
         TurnListRow(
@@ -53,9 +62,20 @@ def list_turn_rows(
             if line.n in questions and questions[line.n].content is not None
             else None,
             mark=marks.get(line.n),
+            cost=_compute_cost(row, line, answers.get(line.n, 0)),
+            answer_tokens=answers.get(line.n, 0),
         )
         for line in lines
     ]
+
+
+def _compute_cost(row: Thread, line: TurnLine, answers: int) -> EstimatedCost | None:
+    """Compute a turn's cost; an unknown prefix counts as not cached."""
+    if line.packed is None:
+        return None
+    tokens, cached = line.packed.tokens, line.packed.prefix_tokens or 0
+    table = prices.get_table(row.project)
+    return table.compute_cost(tokens, cached, answers, model=prices.find_model(row))
 
 
 def _build_list(ask: ListRequest[ThreadMoment]) -> Context:

@@ -179,6 +179,7 @@ def _update_thread(row: Thread, arrival: Arrival, **how: Any) -> None:
     columns = projections.build_columns(head.state)
     for name, value in (columns | listed_columns.copy_columns(columns)).items():
         setattr(row, name, value)
+    projections.add_request_tokens(row, arrival.rows)
     row.head_hash, row.last_event_type = head.chain, head.last_type
     row.status = Thread.Status.IMPORTING
     # Until the thread is open: time of the last write, which identifies leftovers.

@@ -22,11 +22,12 @@ class ProjectHour(models.Model):
     minutes = models.PositiveSmallIntegerField()
     at = models.DateTimeField()
     events = models.BigIntegerField(default=0)
-    #: Model calls begun, tokens of packed requests, and tokens of prefixes shared with
-    #: the request before.
+    #: Model calls begun, tokens of packed requests, tokens of prefixes shared with the
+    #: request before, and tokens of the model's messages in turns.
     turns = models.BigIntegerField(default=0)
     tokens = models.BigIntegerField(default=0)
     prefix_tokens = models.BigIntegerField(default=0)
+    answer_tokens = models.BigIntegerField(default=0)
     #: Exchanges begun, and exchanges with a page fault.
     exchanges = models.BigIntegerField(default=0)
     faulted_exchanges = models.BigIntegerField(default=0)
@@ -44,14 +45,28 @@ class ProjectHour(models.Model):
     within_500 = models.BigIntegerField(default=0)
     within_1000 = models.BigIntegerField(default=0)
     slower = models.BigIntegerField(default=0)
+    #: Answers that came right after their request, by milliseconds between the two.
+    answered_250 = models.BigIntegerField(default=0)
+    answered_500 = models.BigIntegerField(default=0)
+    answered_1000 = models.BigIntegerField(default=0)
+    answered_2000 = models.BigIntegerField(default=0)
+    answered_4000 = models.BigIntegerField(default=0)
+    answered_8000 = models.BigIntegerField(default=0)
+    answered_16000 = models.BigIntegerField(default=0)
+    answered_32000 = models.BigIntegerField(default=0)
+    answered_64000 = models.BigIntegerField(default=0)
+    answered_later = models.BigIntegerField(default=0)
 
     privacy = Privacy(
         holds=parse_fields(
             id="project",
             time="at",
-            number="minutes events turns tokens prefix_tokens exchanges"
+            number="minutes events turns tokens prefix_tokens answer_tokens exchanges"
             " faulted_exchanges faults refaults within_1 within_2 within_5 within_10"
-            " within_20 within_50 within_100 within_200 within_500 within_1000 slower",
+            " within_20 within_50 within_100 within_200 within_500 within_1000 slower"
+            " answered_250 answered_500 answered_1000 answered_2000 answered_4000"
+            " answered_8000 answered_16000 answered_32000 answered_64000"
+            " answered_later",
         ),
     )
 

@@ -19,6 +19,9 @@ MOST_TTL_SECONDS = 31_536_000
 MOST_IDLE_DAYS = 36_500
 #: Most bytes of instructions to observer or reflector, in UTF-8.
 MOST_INSTRUCTION_BYTES = 8_192
+#: Most models with a price, and most characters of a model's name and of a currency's.
+MOST_PRICES = 20
+MOST_MODEL_CHARS, MOST_CURRENCY_CHARS = 80, 8
 
 
 class Project(models.Model):
@@ -62,6 +65,9 @@ class Project(models.Model):
     #: Instructions appended to the observer's prompt, and to the reflector's.
     observer_instructions = models.TextField(default="")
     reflector_instructions = models.TextField(default="")
+    #: JSON of the owner's prices: {"currency": "EUR", "models": [[name, {…}], …]}, the
+    #: default model first; empty: the server's prices hold.
+    prices = models.TextField(default="")
     state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
     #: Reason of the deletion, as in its erasures; empty without a deletion.
     deletion_reason = models.CharField(max_length=17, default="")
@@ -77,7 +83,7 @@ class Project(models.Model):
             id_word="deletion_actor",
             # The slug outlives the project's data, as proof of the erasures.
             title="slug",
-            staff="observer_instructions reflector_instructions",
+            staff="observer_instructions reflector_instructions prices",
             word="create_on_write has_webhooks consolidate state deletion_reason",
             number="max_threads thread_count retention_idle_days"
             " default_ttl_seconds expired_value_grace_seconds",

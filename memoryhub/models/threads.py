@@ -79,6 +79,12 @@ class Thread(models.Model):
     exchange_count = models.BigIntegerField(default=0)
     faulted_exchange_count = models.BigIntegerField(default=0)
     faulted_lately_count = models.IntegerField(default=0)
+    #: Tokens of the thread's own requests, of the prefixes that these share with the
+    #: request before, and of the model's messages since the first turn. Added up by
+    #: each write, and not part of the fold.
+    request_tokens = models.BigIntegerField(default=0)
+    prefix_tokens = models.BigIntegerField(default=0)
+    answer_tokens = models.BigIntegerField(default=0)
     #: The working set is about to evict pages, and no worker has yet looked for levels
     #: to make for these pages.
     levels_due = models.BooleanField(default=False)
@@ -130,7 +136,8 @@ class Thread(models.Model):
             " listed_rate anchored_seq blanked_seq resident_tokens"
             " capacity_tokens tlb_hits tlb_misses"
             " fault_count eviction_count refault_count exchange_count"
-            " faulted_exchange_count faulted_lately_count",
+            " faulted_exchange_count faulted_lately_count request_tokens prefix_tokens"
+            " answer_tokens",
             id_number="lineage",
             id_digest="origin",
             number_word="config",

@@ -56,6 +56,8 @@ def _refold_thread(
 ) -> None:
     """Fold the events from `state` and write their rows. Raises CorruptError."""
     digest, rows = b"", projections.ProjectedRows()
+    for name in projections.ADDED_COLUMNS:
+        setattr(locked, name, 0)
     for row in log.iter_rows(locked.id):
         if row.seq != state.seq + 1:
             raise CorruptError(missing_seq=state.seq + 1)
@@ -65,12 +67,14 @@ def _refold_thread(
         state, digest = after, bytes(row.chain)
         if state.seq % CHUNK == 0:
             projections.write(rows)
+            projections.add_request_tokens(locked, rows)
             rows = projections.ProjectedRows()
             progress(CHUNK)
     # A journal that lost its tail must not move the head back.
     if (state.seq, digest) != (locked.head_seq, bytes(locked.head_hash)):
         raise CorruptError(missing_seq=state.seq + 1)
     projections.write(rows)
+    projections.add_request_tokens(locked, rows)
     projections.write_labels([state])
     for name, value in projections.build_columns(state).items():
         setattr(locked, name, value)

@@ -14,11 +14,14 @@ from operator import attrgetter
 from typing import Self
 from uuid import UUID
 
+from django.db.models import F
+
 from memoryhub.errors import CorruptError, NotFoundError, Refusal, ThreadErasedError
 from memoryhub.journal.log import log
 from memoryhub.journal.log.chain import GENESIS
 from memoryhub.journal.log.orders import Address
 from memoryhub.journal.rows import listed_columns, projections, statements
+from memoryhub.journal.rows.projections import ProjectedRows, RequestTokens
 from memoryhub.journal.rows.statements import Move
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
@@ -152,23 +155,25 @@ def _load_head(thread: UUID, kept: ThreadHead | None) -> ThreadHead:
     )
 
 
-def write(moved: Mapping[UUID, tuple[ThreadHead, ThreadHead]]) -> None:
-    """Insert new threads, update the others.
+def write(
+    moved: Mapping[UUID, tuple[ThreadHead, ThreadHead]], rows: ProjectedRows
+) -> None:
+    """Insert new threads, update the others; add the tokens of requests in `rows`.
 
     Raises MovedError if another process moved a thread.
     """
     new = [after for before, after in moved.values() if before.state.seq == 0]
     if new:
-        Thread.objects.bulk_create([_build_row(head) for head in new])
+        Thread.objects.bulk_create([_build_row(head, rows) for head in new])
     # Sort the updates, so that two processes can't wait for each other.
     pairs = [moved[thread] for thread in sorted(moved, key=attrgetter("int"))]
     pairs = [pair for pair in pairs if pair[0].state.seq]
     for ordinary, run in groupby(pairs, key=lambda pair: _is_plain_append(*pair)):
         if ordinary:
-            _append_threads(list(run))
+            _append_threads(list(run), rows)
         else:
             for before, after in run:
-                _move_thread(before, after)
+                _move_thread(before, after, rows)
     projections.write_labels(
         after.state
         for before, after in moved.values()
@@ -196,11 +201,11 @@ def _catch_up(row: Thread, kept: ThreadHead | None) -> log.FoldedThread:
     return log.fold_thread(row, row.head_seq)
 
 
-def _build_row(head: ThreadHead) -> Thread:
+def _build_row(head: ThreadHead, rows: ProjectedRows) -> Thread:
     state = head.state
     assert state.at is not None
     columns = projections.build_columns(state)
-    return Thread(
+    row = Thread(
         id=state.id,
         project_id=state.project,
         name=head.name,
@@ -213,15 +218,23 @@ def _build_row(head: ThreadHead) -> Thread:
         **columns,
         **listed_columns.copy_columns(columns),
     )
+    projections.add_request_tokens(row, rows)
+    return row
 
 
-def _append_threads(pairs: Sequence[tuple[ThreadHead, ThreadHead]]) -> None:
-    if _APPENDED.update([_build_move_values(*pair) for pair in pairs]) != len(pairs):
+def _append_threads(
+    pairs: Sequence[tuple[ThreadHead, ThreadHead]], rows: ProjectedRows
+) -> None:
+    moves = [_build_move_values(*pair, rows) for pair in pairs]
+    if _APPENDED.update(moves) != len(pairs):
         raise MovedError
 
 
-def _move_thread(before: ThreadHead, after: ThreadHead) -> None:
+def _move_thread(before: ThreadHead, after: ThreadHead, rows: ProjectedRows) -> None:
     changes = projections.diff_columns(before.state, after.state)
+    more = rows.requests.get(after.state.id, RequestTokens())
+    for name, tokens in zip(projections.ADDED_COLUMNS, more, strict=True):
+        changes[name] = F(name) + tokens
     changes["levels_due"] = projections.needs_levels(after.state)
     changes["observer_due"] = projections.needs_observer(after.state)
     if after.last_type != before.last_type:
@@ -240,6 +253,7 @@ _APPENDED = Move(
     "observer_due",
     "head_hash",
     "last_event_type",
+    added=projections.ADDED_COLUMNS,
 )
 
 
@@ -250,11 +264,14 @@ def _is_plain_append(before: ThreadHead, after: ThreadHead) -> bool:
     return projections.is_plain_append(before.state, after.state)
 
 
-def _build_move_values(before: ThreadHead, after: ThreadHead) -> tuple[object, ...]:
+def _build_move_values(
+    before: ThreadHead, after: ThreadHead, rows: ProjectedRows
+) -> tuple[object, ...]:
     state = after.state
     moved = projections.build_append_values(state)
     due = projections.needs_levels(state), projections.needs_observer(state)
-    new = (*moved, *due, after.chain, after.last_type)
+    more = rows.requests.get(state.id, RequestTokens())
+    new = (*moved, *due, after.chain, after.last_type, *more)
     return (*new, state.id, before.state.seq)
 
 

@@ -43,20 +43,23 @@ from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event as StoredEvent
 from memoryhub.models.pages import EvictedPage, Page, PageLevel
 from memoryhub.models.slots import SHOWN, Slot, Turn
-from memoryhub.models.threads import ThreadLabel
+from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.models.working_memory import DueValue
 
 _SCOPE = tuple(level.name for level in fields(ScopeLabels))
 
 
 class RequestTokens(NamedTuple):
-    """Tokens of requests, and the tokens of the prefix shared with the last request."""
+    """Tokens of requests, of prefixes shared with the last request, and of answers."""
 
     tokens: int = 0
     prefix_tokens: int = 0
+    answer_tokens: int = 0
 
-    def add(self, tokens: int, prefix_tokens: int) -> RequestTokens:
-        return RequestTokens(self.tokens + tokens, self.prefix_tokens + prefix_tokens)
+    def add(self, other: RequestTokens) -> RequestTokens:
+        return RequestTokens(
+            *(one + more for one, more in zip(self, other, strict=True))
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +72,7 @@ class ProjectedRows:
     packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
     #: (thread, index) → seq of the slot's slot.struck.
     struck: dict[tuple[UUID, int], int] = field(default_factory=dict)
-    #: Tokens of the packed requests, by thread.
+    #: Tokens of packed requests and of the model's answers, by thread.
     requests: dict[UUID, RequestTokens] = field(default_factory=dict)
     pages: PageRows = field(default_factory=PageRows)
     current_rows: StandingRows = field(default_factory=dict)
@@ -132,6 +135,8 @@ def _add_slot(
     )
     if event.role == "user":
         rows.totals.count_rows(before.id, totals.EPISODES, 1)
+    elif event.role == "assistant" and before.turn_count:
+        _count_tokens(rows, before, RequestTokens(answer_tokens=event.tokens))
 
 
 def _add_struck(
@@ -164,8 +169,14 @@ def _add_packed(
     event = recorded.event
     assert isinstance(event, page_events.TurnPacked)
     rows.packed[before.id, event.turn] = recorded.seq
-    earlier = rows.requests.get(before.id, RequestTokens())
-    rows.requests[before.id] = earlier.add(event.tokens, event.prefix_tokens or 0)
+    _count_tokens(rows, before, RequestTokens(event.tokens, event.prefix_tokens or 0))
+
+
+def _count_tokens(
+    rows: ProjectedRows, thread: ThreadState, more: RequestTokens
+) -> None:
+    earlier = rows.requests.get(thread.id, RequestTokens())
+    rows.requests[thread.id] = earlier.add(more)
 
 
 _ROWS: dict[
@@ -271,6 +282,17 @@ APPEND_COLUMNS = (
     "last_event_at",
     "last_active_at",
 )
+
+
+#: Columns to which a write adds the tokens of requests and answers, in their order.
+ADDED_COLUMNS = ("request_tokens", "prefix_tokens", "answer_tokens")
+
+
+def add_request_tokens(row: Thread, rows: ProjectedRows) -> None:
+    """Add the tokens of requests and answers in `rows` to a thread's row, unsaved."""
+    more = rows.requests.get(row.id, RequestTokens())
+    for name, tokens in zip(ADDED_COLUMNS, more, strict=True):
+        setattr(row, name, getattr(row, name) + tokens)
 
 
 def needs_levels(state: ThreadState) -> bool:

@@ -204,12 +204,17 @@ class Add(Insert):
 
 
 class Move:
-    """An UPDATE of some columns of threads whose head is still at the expected seq."""
+    """An UPDATE of some columns of threads whose head is still at the expected seq.
 
-    def __init__(self, *names: str) -> None:
-        fields: list[Any] = [Thread._meta.get_field(name) for name in names]
+    Values of columns in `added` are added to the stored values.
+    """
+
+    def __init__(self, *names: str, added: Sequence[str] = ()) -> None:
+        fields: list[Any] = [Thread._meta.get_field(name) for name in (*names, *added)]
         self.columns = Columns([*fields, Thread._meta.pk])
-        sets = ", ".join(f"{column} = %s" for column in self.columns.quoted[:-1])
+        values = [f"{column} = %s" for column in self.columns.quoted[: len(names)]]
+        sums = [f"{c} = {c} + %s" for c in self.columns.quoted[len(names) : -1]]
+        sets = ", ".join(values + sums)
         self.sql = (
             f'UPDATE "{Thread._meta.db_table}" SET {sets} '  # noqa: S608 # models' own names
             'WHERE "id" = %s AND "head_seq" = %s'

@@ -35,6 +35,8 @@ from memoryhub.models.threads import Thread
 WIDTHS: Final = (1, 15, 60)
 #: Milliseconds up to which a commit counts in the first column, the second, and so on.
 WITHIN: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+#: Milliseconds up to which an answer counts in its first column, the second, and so on.
+ANSWERED: Final = (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000)
 #: Places of refusals that are told apart between two flushes; beyond that only the
 #: project is counted, so that made-up names can't fill the memory.
 PLACES: Final = 1_000
@@ -69,6 +71,7 @@ class HourRow(NamedTuple):
     turns: int
     tokens: int
     prefix_tokens: int
+    answer_tokens: int
     exchanges: int
     faulted_exchanges: int
     faults: int
@@ -84,6 +87,16 @@ class HourRow(NamedTuple):
     within_500: int
     within_1000: int
     slower: int
+    answered_250: int
+    answered_500: int
+    answered_1000: int
+    answered_2000: int
+    answered_4000: int
+    answered_8000: int
+    answered_16000: int
+    answered_32000: int
+    answered_64000: int
+    answered_later: int
 
 
 class ModelRow(NamedTuple):
@@ -122,6 +135,7 @@ class CountedRefusal(NamedTuple):
 
 _FIGURES: Final = HourRow._fields[3:]
 _FASTEST: Final = _FIGURES.index("within_1")
+_ANSWERED: Final = _FIGURES.index("answered_250")
 
 
 class ActivityTotals:
@@ -146,7 +160,7 @@ class ActivityTotals:
     @property
     def commits(self) -> list[int]:
         """Numbers of commits by duration: one for each of `WITHIN`, and the slower."""
-        return self._figures[_FASTEST:]
+        return self._figures[_FASTEST:_ANSWERED]
 
     def add(
         self,
@@ -204,6 +218,7 @@ class Activity:
                 if packed := requests.get(now.id):
                     figures[2] += packed.tokens
                     figures[3] += packed.prefix_tokens
+                    figures[4] += packed.answer_tokens
                 # An erased thread has no counters left that could be compared.
                 if now.paging is not was.paging and now.status != "erased":
                     self._count_paging(figures, was, now, minute)
@@ -213,15 +228,15 @@ class Activity:
     ) -> None:
         figures[1] += now.turn_count - was.turn_count
         before, after = was.paging.exchanges, now.paging.exchanges
-        figures[4] += after.begun - before.begun
-        figures[5] += after.faulted - before.faulted
+        figures[5] += after.begun - before.begun
+        figures[6] += after.faulted - before.faulted
         self._totals.tlb_hits += now.paging.tlb.hits - was.paging.tlb.hits
         self._totals.tlb_misses += now.paging.tlb.misses - was.paging.tlb.misses
         counted, counts = was.paging.counts, now.paging.counts
         if counts is counted:
             return
-        figures[6] += counts.get("faults", 0) - counted.get("faults", 0)
-        figures[7] += counts.get("refaults", 0) - counted.get("refaults", 0)
+        figures[7] += counts.get("faults", 0) - counted.get("faults", 0)
+        figures[8] += counts.get("refaults", 0) - counted.get("refaults", 0)
         self._count_recalled(was, now)
         if counts.get("refused", 0) == counted.get("refused", 0):
             return
@@ -248,6 +263,14 @@ class Activity:
                 column = _FASTEST + bisect_left(WITHIN, seconds * 1_000)
                 self._hours[project, minute][column] += 1
                 self._totals.commit_seconds += seconds
+
+    def count_answers(self, took: Iterable[tuple[UUID, timedelta]]) -> None:
+        """Count the times between requests and the answers right after these."""
+        minute = _read_minute()
+        with self._lock:
+            for project, time in took:
+                late = bisect_left(ANSWERED, time / timedelta(milliseconds=1))
+                self._hours[project, minute][_ANSWERED + late] += 1
 
     def count_model_run(
         self,

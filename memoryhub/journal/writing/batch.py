@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
@@ -43,6 +43,9 @@ from memoryhub.kernel.commands import EventDraft, ForkThread, RetireThread
 from memoryhub.kernel.memory.keys import EraseValues
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.replay import RecordedEvent, decide, evolve
+from memoryhub.kernel.state.bodies import EventBody
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import PagesCited, TurnPacked
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.threads.threads import inherit_state, require_alive
 from memoryhub.models.events import Event, Snapshot
@@ -89,6 +92,8 @@ class WriteBatch:
     #: Names of erased threads.
     dead: dict[tombstones.Name, tombstones.DeadName] = field(default_factory=dict)
     opened: dict[UUID, keys.SubjectKeys] = field(default_factory=dict)
+    #: Times between requests and the answers right after these, by project.
+    answered: list[tuple[UUID, timedelta]] = field(default_factory=list)
     #: Set once all statements are sent and only the commit remains.
     outcomes: list[Outcome] | None = None
 
@@ -119,6 +124,7 @@ class WriteBatch:
         """Remember the batch's changes, which are on disk now; return the outcomes."""
         self.heads.accept(after for _, after in self.moved.values())
         activity.count_moves(self.moved.values(), self.rows.requests)
+        activity.count_answers(self.answered)
         for thread, page_id in self.rows.pages.deleted:
             texts.texts.forget(thread, page_id)
         for each in self.rows.erased:
@@ -351,6 +357,10 @@ class WriteBatch:
     ) -> ThreadHead:
         """Add one event's rows to the batch; return the head after the event."""
         key = self.opened.get(head.state.subject)
+        if head.last_type == TurnPacked.event_type and _is_answer(recorded.event):
+            assert head.state.at is not None
+            time = recorded.at - head.state.at
+            self.answered.append((head.state.project, time))
         row = sealing.seal_row(head, recorded, draft.payload, key=key)
         self.events.append(row)
         after = evolve(head.state, recorded, after=draft.after)
@@ -372,7 +382,7 @@ class WriteBatch:
         return replace(head, kept_seq=head.state.seq)
 
     def _write(self) -> None:
-        heads.write(self.moved)
+        heads.write(self.moved, self.rows)
         statements.EVENTS.write(self.events)
         projections.write(self.rows)
         if self.kept:
@@ -402,6 +412,13 @@ class WriteBatch:
             changes.count_status(thread, before=was, after=after.state.status)
         subjects = {each: now.state.subject for each, (_, now) in self.moved.items()}
         changes.write(subjects)
+
+
+def _is_answer(event: EventBody) -> bool:
+    """Return whether a model's message begins with this event; citations come first."""
+    if isinstance(event, SlotAppended):
+        return event.role == "assistant"
+    return isinstance(event, PagesCited)
 
 
 def _build_edits(

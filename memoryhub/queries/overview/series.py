@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from memoryhub.journal.writing.activity import WITHIN, HourRow, compute_interval_start
+from memoryhub.journal.writing.activity import (
+    ANSWERED,
+    WITHIN,
+    HourRow,
+    compute_interval_start,
+)
 from memoryhub.kernel.state.paging import compute_resident_rate
 from memoryhub.models.activity import ProjectHour, RefusalCount
-from memoryhub.queries.turns import prefixes
-from memoryhub.queries.turns.prefixes import RequestCost
+from memoryhub.queries.turns.prices import EstimatedCost, PriceTable
 
 #: Fewest exchanges for which a project's rate is meaningful.
 ENOUGH_EXCHANGES: Final = 100
 _COLUMNS: Final = HourRow._fields[3:]
 _WAITED: Final = _COLUMNS.index("within_1")
+_ANSWERED: Final = _COLUMNS.index("answered_250")
 
 
 class TimeRange(NamedTuple):
@@ -99,15 +104,32 @@ class ActivityBin:
 
         Interpolates within a column; a command slower than all columns counts as 1 s.
         """
-        counts = self.figures[_WAITED:]
-        wanted, below, passed = sum(counts) * share, 0, 0
-        if not wanted:
-            return None
-        for bound, count in zip(WITHIN, counts, strict=False):
-            if passed + count >= wanted:
-                return below + (bound - below) * (wanted - passed) / count
-            passed, below = passed + count, bound
-        return float(WITHIN[-1])
+        return _compute_quantile(WITHIN, self.figures[_WAITED:_ANSWERED], share)
+
+    def compute_answer_time(self, share: float) -> float | None:
+        """Return the milliseconds within which this share of answers came.
+
+        Interpolates within a column; an answer after 64 s counts as 64 s.
+        """
+        return _compute_quantile(ANSWERED, self.figures[_ANSWERED:], share)
+
+    def compute_cost(self, table: PriceTable) -> EstimatedCost | None:
+        """Compute what requests and answers cost by the table's first row."""
+        cached, answers = self.count("prefix_tokens"), self.count("answer_tokens")
+        return table.compute_cost(self.tokens, cached, answers)
+
+
+def _compute_quantile(
+    bounds: Sequence[int], counts: Sequence[int], share: float
+) -> float | None:
+    wanted, below, passed = sum(counts) * share, 0, 0
+    if not wanted:
+        return None
+    for bound, count in zip(bounds, counts, strict=False):
+        if passed + count >= wanted:
+            return below + (bound - below) * (wanted - passed) / count
+        passed, below = passed + count, bound
+    return float(bounds[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +146,6 @@ class ActivitySeries:
     @property
     def end(self) -> datetime:
         return self.bins[-1].at + self.range.bin_width
-
-    @property
-    def costs(self) -> tuple[RequestCost, ...]:
-        """Costs of the packed tokens, one for each row of the price table."""
-        whole = self.whole
-        return prefixes.list_costs(whole.tokens, whole.count("prefix_tokens"))
 
     def sum_since(self, at: datetime) -> ActivityBin | None:
         """Return the sum of bins from the bin of this time on; None without bins."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, Subquery
+from django.db.models import Q, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from memoryhub.errors import NotFoundError
@@ -28,6 +28,8 @@ from memoryhub.queries.turns.turns import TurnLine
 FOLLOWING = 24
 #: Number of newest user messages read per listed turn.
 LOOKED_AT = 20
+#: A seq that no thread reaches.
+_BEYOND = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +120,35 @@ def list_questions(
     }
 
 
-def _map_questions(lines: Sequence[TurnLine]) -> dict[int, Slot]:
-    """Map each turn to the newest user message since the turn before it."""
+def count_answer_tokens(lines: Sequence[TurnLine]) -> dict[int, int]:
+    """Count the tokens of the model's messages in each of these turns. One query."""
+    among = Q()
+    for home, own in _group_by_home(lines).items():
+        last = max(line.n for line in own)
+        after = Turn.objects.filter(thread_id=home, n=last + 1).values("seq")[:1]
+        among |= Q(
+            thread_id=home,
+            turn__lte=last,
+            seq__gt=min(line.seq for line in own),
+            seq__lt=Coalesce(Subquery(after), _BEYOND),
+        )
+    if not lines:
+        return {}
+    rows = Slot.objects.filter(among, role="assistant").order_by().values_list("turn")
+    return dict(rows.annotate(Sum("tokens")))
+
+
+def _group_by_home(lines: Sequence[TurnLine]) -> dict[UUID, list[TurnLine]]:
     homes: dict[UUID, list[TurnLine]] = {}
     for line in lines:
         homes.setdefault(line.home, []).append(line)
+    return homes
+
+
+def _map_questions(lines: Sequence[TurnLine]) -> dict[int, Slot]:
+    """Map each turn to the newest user message since the turn before it."""
     among = Q()
-    for home, own in homes.items():
+    for home, own in _group_by_home(lines).items():
         among |= _build_range(home, own)
     if not lines:
         return {}

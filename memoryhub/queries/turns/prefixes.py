@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from django.conf import settings
-
 from memoryhub.journal import texts
 from memoryhub.journal.log import log
 from memoryhub.kernel.context.contexts import Ref
@@ -24,7 +22,8 @@ from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
-from memoryhub.queries.turns import contexts
+from memoryhub.queries.turns import contexts, prices
+from memoryhub.queries.turns.prices import PriceTable
 from memoryhub.queries.turns.turn_diffs import TurnSide, get_side, iter_between
 
 #: Maximum number of turns in a series.
@@ -70,10 +69,12 @@ _SIDES: dict[str, PrefixCause] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCost:
-    """The cost of a request by one row of the price table, in the row's currency."""
+    """The cost of a request, without its answer, by one row of the price table."""
 
     name: str
     amount: float
+    #: Empty: the table names no currency.
+    currency: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,18 +129,20 @@ def list_points(
 ) -> list[PrefixPoint]:
     """List the newest recorded turns of the thread itself up to one, oldest first.
 
-    Two queries. Values are as recorded, so an erased page changes nothing.
-    `prefix_tokens` is None for a turn whose previous turn was not recorded.
+    Two queries; `thread` comes with its project. Values are as recorded, so an erased
+    page changes nothing. `prefix_tokens` is None for a turn whose previous turn was not
+    recorded.
     """
     rows = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
     if up_to is not None:
         rows = rows.filter(n__lte=up_to)
     seqs = rows.order_by("-n").values_list("packed_seq", flat=True)[:limit]
     stored = Event.objects.filter(thread=thread, seq__in=[*seqs]).defer("payload")
-    return [_build_point(row, block) for row in stored.order_by("seq")]
+    table = prices.get_table(thread.project)
+    return [_build_point(row, block, table) for row in stored.order_by("seq")]
 
 
-def _build_point(row: Event, block: int) -> PrefixPoint:
+def _build_point(row: Event, block: int, table: PriceTable) -> PrefixPoint:
     event = log.to_recorded(row).event
     assert isinstance(event, TurnPacked)
     prefix = _round_to_blocks(event.prefix_tokens, block)
@@ -148,19 +151,19 @@ def _build_point(row: Event, block: int) -> PrefixPoint:
         seq=row.seq,
         tokens=event.tokens,
         prefix_tokens=prefix,
-        costs=list_costs(event.tokens, prefix),
+        costs=list_costs(table, event.tokens, prefix),
     )
 
 
 def get_lens(thread: Thread, turn: int, *, block: int = 1) -> PrefixLens:
     """Compare a turn's request with the previous turn's.
 
-    The first turn has an empty prefix. `thread` comes with its subject. A constant
-    number of queries per lineage. Raises NotFoundError for a turn that has not begun,
-    NotRecordedError when this server did not pack one of the two requests.
+    The first turn has an empty prefix. `thread` comes with its subject and project. A
+    constant number of queries per lineage. Raises NotFoundError for a turn that has not
+    begun, NotRecordedError when this server did not pack one of the two requests.
     """
     if turn == 1:
-        return _build_first(get_side(thread, turn))
+        return _build_first(get_side(thread, turn), prices.get_table(thread.project))
     before, now = get_side(thread, turn - 1), get_side(thread, turn)
     previous, request = _build_requests(thread, before, now)
     found = prefixes.find_break(previous, request)
@@ -179,11 +182,11 @@ def get_lens(thread: Thread, turn: int, *, block: int = 1) -> PrefixLens:
         page_id=behind.page_id,
         cause=behind.cause,
         reason=behind.reason,
-        costs=list_costs(record.tokens, prefix),
+        costs=list_costs(prices.get_table(thread.project), record.tokens, prefix),
     )
 
 
-def _build_first(now: TurnSide) -> PrefixLens:
+def _build_first(now: TurnSide, table: PriceTable) -> PrefixLens:
     record = now.recorded.record
     return PrefixLens(
         turn=now.turn,
@@ -196,11 +199,13 @@ def _build_first(now: TurnSide) -> PrefixLens:
         page_id=None,
         cause="first",
         reason=_get_turn_start(now),
-        costs=list_costs(record.tokens, 0),
+        costs=list_costs(table, record.tokens, 0),
     )
 
 
-def list_costs(tokens: int, prefix: int | None) -> tuple[RequestCost, ...]:
+def list_costs(
+    table: PriceTable, tokens: int, prefix: int | None
+) -> tuple[RequestCost, ...]:
     """List the costs by every row of the price table; empty without a prefix."""
     if prefix is None:
         return ()
@@ -210,8 +215,9 @@ def list_costs(tokens: int, prefix: int | None) -> tuple[RequestCost, ...]:
             amount=prefixes.compute_cost(
                 tokens, prefix, price=row.price, cached_price=row.cached
             ),
+            currency=table.currency,
         )
-        for name, row in sorted(settings.PRICES.items())
+        for name, row in table.models.items()
     )
 
 

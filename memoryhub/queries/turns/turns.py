@@ -252,6 +252,17 @@ def get_starts(lines: Sequence[TurnLine]) -> dict[int, TurnStart]:
     return found
 
 
+def find_packed_at(line: TurnLine) -> datetime | None:
+    """Return when a turn's request was packed; None if it was not, or by an import.
+
+    One query, or none.
+    """
+    if line.packed is None or line.packed.simulated:
+        return None
+    rows = Event.objects.filter(thread_id=line.home, seq=line.packed_seq)
+    return rows.values_list("at", flat=True).get()
+
+
 def get_turn(thread: Thread, n: int) -> TurnLine:
     """Return one turn, recorded or not.
 

@@ -16,11 +16,15 @@ from memoryhub import journal
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.journal import audit
 from memoryhub.journal.log import fence
+from memoryhub.model_settings import Price
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import (
     MAX_THREADS,
+    MOST_CURRENCY_CHARS,
     MOST_IDLE_DAYS,
     MOST_INSTRUCTION_BYTES,
+    MOST_MODEL_CHARS,
+    MOST_PRICES,
     MOST_THREADS,
     MOST_TTL_SECONDS,
     SLUG_PATTERN,
@@ -183,6 +187,36 @@ def set_observer_instructions(
             raise InvalidError(loc=name, most=MOST_INSTRUCTION_BYTES)
         setattr(project, name, text.strip())
     _save_change(project, [*texts], actor=actor)
+
+
+def set_prices(
+    project: Project,
+    *,
+    currency: str,
+    models: Sequence[tuple[str, Price]],
+    actor: str = COMMAND_ACTOR,
+) -> None:
+    """Set the prices of models, the default first; without models, the server's hold.
+
+    Raises InvalidError on a name that is empty, too long, unprintable or repeated, and
+    on too many models.
+    """
+    names = [name for name, _ in models]
+    currency = currency.strip()
+    if len(names) > MOST_PRICES or len({*names}) < len(names):
+        raise InvalidError(loc="models", most=MOST_PRICES)
+    if not all(_is_short(name, MOST_MODEL_CHARS) for name in names):
+        raise InvalidError(loc="models", most=MOST_MODEL_CHARS)
+    if currency and not _is_short(currency, MOST_CURRENCY_CHARS):
+        raise InvalidError(loc="currency", most=MOST_CURRENCY_CHARS)
+    rows = [(name, price.model_dump(exclude_none=True)) for name, price in models]
+    table = {"currency": currency, "models": rows}
+    project.prices = orjson.dumps(table).decode() if rows else ""
+    _save_change(project, ["prices"], actor=actor)
+
+
+def _is_short(name: str, most: int) -> bool:
+    return 0 < len(name) <= most and name.isprintable()
 
 
 def require_idle_days(idle_days: int | None) -> None:

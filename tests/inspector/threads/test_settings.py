@@ -9,8 +9,10 @@ from django.test import Client
 from django.utils import timezone
 
 from inspector.access.access import SIGNED_IN
+from memoryhub.model_settings import Price
 from memoryhub.models.projects import Project
 from memoryhub.queries.threads import retention
+from memoryhub.queries.turns import prices
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import retention as worker
@@ -417,3 +419,37 @@ def test_consolidation_backlog_requires_its_count_confirmed(
     page = owner.get(SETTINGS).content.decode()
     assert "reads all exchanges" in page
     assert owner.post(SETTINGS, {**sent, "backlog": "x"}).status_code == 422
+
+
+def test_prices_are_saved_and_refused_as_typed(owner: Client) -> None:
+    sent = {
+        "currency": "EUR",
+        "model": ["large", "small", ""],
+        "price": ["2.5", "0.4", ""],
+        "cached": ["0.25", "", ""],
+        "answers": ["10", "", ""],
+    }
+    assert owner.post(SETTINGS, sent).status_code == 302
+    table = prices.get_table(Project.objects.get(slug="acme"))
+    assert (table.own, table.currency) == (True, "EUR")
+    assert table.models == {
+        "large": Price(price=2.5, cached=0.25, answers=10),
+        "small": Price(price=0.4, cached=0.4),
+    }
+    page = owner.get(SETTINGS).content.decode()
+    assert 'value="large"' in page
+    assert 'value="0.25"' in page
+    for wrong in (
+        {"price": ["-1", "0.4", ""]},
+        {"price": ["1e9", "0.4", ""]},
+        {"model": ["large", "large", ""]},
+        {"model": ["<b>" * 40, "small", ""]},
+        {"currency": "moneymoney"},
+    ):
+        answer = owner.post(SETTINGS, {**sent, **wrong})
+        assert answer.status_code == 422
+        assert "name of its own" in answer.content.decode()
+        assert "<b><b>" not in answer.content.decode()
+    assert prices.get_table(Project.objects.get(slug="acme")) == table
+    assert owner.post(SETTINGS, {"currency": "EUR"}).status_code == 302
+    assert not prices.get_table(Project.objects.get(slug="acme")).own

@@ -10,15 +10,17 @@ from pytest_django.fixtures import DjangoAssertNumQueries
 
 from memoryhub import journal
 from memoryhub.journal.writing.activity import PLACES, activity
+from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.models.activity import ProjectHour, RefusalCount
 from memoryhub.models.projects import Project
+from memoryhub.queries.overview import series
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from memoryhub.workers import sweeping
 from tests.cast import factories
 from tests.inspector import forgotten
-from tests.inspector.paged import ask, do, make_paged, make_restless
+from tests.inspector.paged import ask, build_message, do, make_paged, make_restless
 
 pytestmark = pytest.mark.django_db
 
@@ -83,7 +85,26 @@ def test_requests_are_counted_with_their_tokens(agent: Agent, acme: Project) -> 
     hour = ProjectHour.objects.get(project=acme, minutes=60)
     packed = row.events.filter(type="turn.packed").count()
     assert packed
+    assert (hour.tokens, hour.prefix_tokens) == (row.request_tokens, row.prefix_tokens)
     assert hour.tokens > hour.prefix_tokens > 0
+    assert hour.answer_tokens == row.answer_tokens > 0
+
+
+def test_answers_are_timed_from_their_request(agent: Agent, acme: Project) -> None:
+    factories.make_thread(agent, "t-1", budget_tokens=4_000, reserved_tokens=800)
+    with time_machine.travel(NOON, tick=False) as travel:
+        for seconds in (1.5, 1.5, 70):
+            ask(agent, "t-1", "Where is it?")
+            travel.shift(timedelta(seconds=seconds))
+            for text in ("In Oslo.", "I mean, Bergen."):
+                answer = build_message("assistant", text)
+                do(agent, "t-1", AppendSlots(slots=(answer,)))
+        flush()
+    hour = ProjectHour.objects.get(project=acme, minutes=60)
+    assert (hour.answered_2000, hour.answered_later) == (2, 1)
+    found = series.get_series(acme.id, series.RANGES["24h"], now=NOON).whole
+    assert found.compute_answer_time(0.5) == pytest.approx(1_750)
+    assert found.compute_answer_time(0.95) == 64_000
 
 
 def test_each_flush_adds_to_three_stretches(agent: Agent, acme: Project) -> None:
