@@ -43,8 +43,8 @@ def test_thread_tokens_are_the_sums_of_its_turns(paged: Thread) -> None:
     answers = exchanges.count_answer_tokens(lines)
     assert paged.request_tokens == sum(each.tokens for each in packed) > 0
     assert paged.prefix_tokens == sum(each.prefix_tokens or 0 for each in packed) > 0
-    said = Slot.objects.filter(thread=paged, role="assistant")
-    assert said.aggregate(all=Sum("tokens"))["all"] == paged.answer_tokens
+    messages = Slot.objects.filter(thread=paged, role="assistant")
+    assert messages.aggregate(all=Sum("tokens"))["all"] == paged.answer_tokens
     assert sum(answers.values()) == paged.answer_tokens > 0
     assert sorted(answers) == [1, 2, 3, 4]
     last = exchanges.count_answer_tokens([line for line in lines if line.n in (2, 3)])

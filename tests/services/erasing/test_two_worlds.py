@@ -27,6 +27,7 @@ CLEAR = Holds.NUMBER | Holds.WORD
 #: Fields of paging, which count what a model reads.
 TOKENS = {"tokens", "cost", "token_count", "resident_tokens", "capacity_tokens"}
 TOKENS |= {"prefix_tokens", "tokens_before", "policies"}
+TOKENS |= {"request_tokens", "answer_tokens"}
 
 #: Tables about the erasures themselves, which ran one after the other.
 ORDERS = {"memoryhub.Erasure", "memoryhub.Receipt"}
