@@ -100,7 +100,9 @@ def test_answers_are_timed_from_their_request(agent: Agent, acme: Project) -> No
                 answer = build_message("assistant", text)
                 do(agent, "t-1", AppendSlots(slots=(answer,)))
         flush()
-    hour = ProjectHour.objects.get(project=acme, minutes=60)
+    # The thread was made in another hour.
+    noon = NOON.replace(minute=0, second=0)
+    hour = ProjectHour.objects.get(project=acme, minutes=60, at=noon)
     assert (hour.answered_2000, hour.answered_later) == (2, 1)
     found = series.get_series(acme.id, series.RANGES["24h"], now=NOON).whole
     assert found.compute_answer_time(0.5) == pytest.approx(1_750)
