@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.urls import URLPattern, URLResolver, path, register_converter
 
 from inspector.access import (
+    alerts,
     api_keys,
     members,
     passkeys,
@@ -148,6 +149,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{P}/search", palette.show, name="search"),
     path(f"{P}/search/<slug:panel>", palette.show_panel, name="search-panel"),
     path(f"{P}/words", words.show, name="words"),
+    path(f"{P}/alerts", alerts.show, name="alerts"),
     path(f"{P}/webhooks", webhooks.index, name="webhooks"),
     path(f"{P}/webhooks/new", webhooks.create_webhook, name="webhook-new"),
     path(f"{P}/webhooks/<uuid:webhook>", webhooks.show, name="webhook"),

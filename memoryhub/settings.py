@@ -72,6 +72,13 @@ class Environment(BaseModel):
     #: Comma-separated host names, exact, to which webhooks may go by http, and where
     #: their address is private.
     MEMORYHUB_WEBHOOK_HOSTS: str = ""
+    #: Mail server that alerts go by; empty: no mail.
+    MEMORYHUB_MAIL_HOST: str = ""
+    MEMORYHUB_MAIL_PORT: int = Field(default=587, ge=1, le=65_535)
+    MEMORYHUB_MAIL_USER: str = ""
+    MEMORYHUB_MAIL_PASSWORD: str = ""
+    MEMORYHUB_MAIL_TLS: bool = True
+    MEMORYHUB_MAIL_FROM: str = "memoryhub@localhost"
     MEMORYHUB_LEAN_API: bool = True
     #: Spans of OpenTelemetry, whose own variables say where to.
     MEMORYHUB_TRACES: bool = False
@@ -458,6 +465,14 @@ EXPORTS_AT_ONCE = ENV.MEMORYHUB_EXPORTS_AT_ONCE
 EXPORTS_PER_DAY = ENV.MEMORYHUB_EXPORTS_PER_DAY
 READERS = ENV.MEMORYHUB_READERS
 WEBHOOK_HOSTS = _split_words(ENV.MEMORYHUB_WEBHOOK_HOSTS)
+# Mail is for alerts alone; without a host it is not offered.
+EMAIL_HOST = ENV.MEMORYHUB_MAIL_HOST
+EMAIL_PORT = ENV.MEMORYHUB_MAIL_PORT
+EMAIL_HOST_USER = ENV.MEMORYHUB_MAIL_USER
+EMAIL_HOST_PASSWORD = ENV.MEMORYHUB_MAIL_PASSWORD
+EMAIL_USE_TLS = ENV.MEMORYHUB_MAIL_TLS
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = ENV.MEMORYHUB_MAIL_FROM
 COLD_DAYS = ENV.MEMORYHUB_COLD_DAYS
 SEARCH_BYTES = ENV.MEMORYHUB_SEARCH_BYTES
 PRICES = ENV.MEMORYHUB_PRICES

@@ -14,6 +14,7 @@ from memoryhub.queries.overview.onsets import VerdictOnset
 from memoryhub.queries.threads import last_messages, verdicts
 from memoryhub.queries.threads.last_messages import LastMessage
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.thresholds import Thresholds, get_thresholds
 from memoryhub.queries.threads.verdicts import ThreadVerdict
 
 
@@ -88,10 +89,11 @@ class ThreadRow:
     def since(self) -> Sequence[tuple[ThreadVerdict, VerdictOnset]]:
         """List the thread's problems whose start is known, with the start."""
         # The thread's own counters do not record refused fetches.
+        flags = {"refused", *(each.flag for each in self.verdicts)}
         return [
             (each, onset)
             for each in verdicts.VERDICTS
-            if each in self.verdicts or each.flag == "refused"
+            if each.flag in flags
             if (onset := self.onsets.get(each.flag)) and onset.at
         ]
 
@@ -130,9 +132,10 @@ def build_table(
     columns: Sequence[str] = DEFAULT_COLUMNS,
     headings: Mapping[str, ColumnHeading] | None = None,
     onsets: Mapping[UUID, Mapping[str, VerdictOnset]] | None = None,
+    limits: Thresholds,
 ) -> ThreadTable:
     """Build the table of these threads. Two queries, for any number of threads."""
-    rows = build_rows(lines, onsets=onsets)
+    rows = build_rows(lines, limits=limits, onsets=onsets)
     named = headings or {}
     return ThreadTable(
         rows=rows,
@@ -148,6 +151,7 @@ def build_table(
 def build_rows(
     lines: Iterable[ThreadLine],
     *,
+    limits: Thresholds,
     onsets: Mapping[UUID, Mapping[str, VerdictOnset]] | None = None,
 ) -> tuple[ThreadRow, ...]:
     """Build the rows of these threads. Two queries, for any number of threads."""
@@ -156,23 +160,28 @@ def build_rows(
     newest = {line.id: line.slots - 1 for line in found if line.slots}
     last = last_messages.list_last(newest)
     return tuple(
-        _build_row(line, last.get(line.id), since.get(line.id, {})) for line in found
+        _build_row(line, limits, last.get(line.id), since.get(line.id, {}))
+        for line in found
     )
 
 
 def build_row_context(scene: ThreadScene) -> Context:
-    """Build the context of the row that is pushed. Three queries."""
-    onsets = unhealthy.get_onsets(scene.thread.project_id)
-    (row,) = build_rows([ThreadLine.from_row(scene.thread)], onsets=onsets)
+    """Build the context of the row that is pushed. Four queries."""
+    project, line = scene.thread.project_id, ThreadLine.from_row(scene.thread)
+    onsets, limits = unhealthy.get_onsets(project), get_thresholds(project)
+    (row,) = build_rows([line], limits=limits, onsets=onsets)
     return {"row": row}
 
 
 def _build_row(
-    line: ThreadLine, last: LastMessage | None, onsets: Mapping[str, VerdictOnset]
+    line: ThreadLine,
+    limits: Thresholds,
+    last: LastMessage | None,
+    onsets: Mapping[str, VerdictOnset],
 ) -> ThreadRow:
     return ThreadRow(
         line=line,
-        verdicts=verdicts.find_in_line(line),
+        verdicts=verdicts.find_in_line(line, limits),
         last=last,
         preview=summaries.cut_to_preview(last.content) if last else "",
         onsets=onsets,

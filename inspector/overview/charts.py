@@ -17,7 +17,6 @@ from inspector.overview.time_plots import (
 )
 from memoryhub.queries.overview.series import ActivityBin, ActivitySeries
 from memoryhub.queries.overview.unhealthy import UnhealthyItem
-from memoryhub.queries.threads.verdicts import LEAST_RESIDENT_RATE
 from memoryhub.queries.turns.prices import PriceTable
 
 Figure = Callable[[ActivityBin], float | None]
@@ -93,14 +92,16 @@ def build_moment_path(thing: UnhealthyItem) -> str:
     return f"turns/{turn}?at_turn={turn}" if turn else "paging"
 
 
-def draw_resident(series: ActivitySeries, moments: Sequence[OnsetPoint]) -> TimePlot:
+def draw_resident(
+    series: ActivitySeries, moments: Sequence[OnsetPoint], *, goal: float
+) -> TimePlot:
     """Draw the leading chart: the resident rate with its goal and the list's flags."""
     values = _compute_values(series, attrgetter("resident_rate"))
-    scale = time_plots.build_share_scale(values, goal=LEAST_RESIDENT_RATE)
-    goal = f"goal {LEAST_RESIDENT_RATE:.2f}"
+    scale = time_plots.build_share_scale(values, goal=goal)
+    word = f"goal {goal:.2f}"
     return TimePlot(
         height=LEAD,
-        label=f"Resident rate by {_describe_step(series)}, {goal}",
+        label=f"Resident rate by {_describe_step(series)}, {word}",
         scale=scale,
         x=_list_seconds(series),
         series=(TimePlotSeries(label="resident rate", hue="c1", values=values),),
@@ -108,7 +109,7 @@ def draw_resident(series: ActivitySeries, moments: Sequence[OnsetPoint]) -> Time
         ticks=time_plots.list_heights(scale, LEAD),
         lines=(("c1", time_plots.draw_line(values, scale, LEAD)),),
         area=time_plots.draw_area(values, scale, LEAD),
-        goal=(scale.to_height(LEAST_RESIDENT_RATE, LEAD), goal),
+        goal=(scale.to_height(goal, LEAD), word),
         marks=time_plots.draw_flags(moments),
         times=_list_times(series, moments),
     )

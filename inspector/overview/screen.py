@@ -26,7 +26,8 @@ from memoryhub.queries.overview.series import ActivityBin, ActivitySeries
 from memoryhub.queries.overview.unhealthy import Unhealthy
 from memoryhub.queries.threads import catalogue
 from memoryhub.queries.threads.threads import ThreadLine
-from memoryhub.queries.threads.verdicts import LEAST_RESIDENT_RATE, VERDICTS
+from memoryhub.queries.threads.thresholds import Thresholds
+from memoryhub.queries.threads.verdicts import VERDICTS
 from memoryhub.queries.turns import prices
 from memoryhub.queries.turns.prices import PriceTable
 
@@ -87,6 +88,7 @@ def _build_context(request: HttpRequest, visitor: Visitor) -> dict[str, Any]:
     now, chosen = clock.now(), read_range(request)
     project = visitor.project
     recent = _list_recent(visitor)
+    goal = Thresholds.from_project(project).least_resident_percent / 100
     found = unhealthy.get_unhealthy(project, now=now)
     spent = request.GET.get("chart", "")
     context: dict[str, Any] = {
@@ -106,41 +108,34 @@ def _build_context(request: HttpRequest, visitor: Visitor) -> dict[str, Any]:
         ],
         "recent": recent,
         "counts": stats.get_project_counts(project.id, now=now),
-        "goal": LEAST_RESIDENT_RATE,
+        "goal": goal,
         "taken_at": now,
     }
     counted = series.get_series(project.id, series.RANGES[chosen], now=now)
     threads = reverse("threads", kwargs={"project": project.slug})
     moments = charts.list_onsets(counted, found.things[:SHOWN], threads)
-    return context | _build_charts(
-        counted,
-        found,
-        moments,
-        chosen,
-        spent=context["spent"],
-        table=prices.get_table(project),
-    )
+    table = prices.get_table(project)
+    return context | _build_charts(counted, found, moments, context, table)
 
 
 def _build_charts(
     counted: ActivitySeries,
     found: Unhealthy,
     moments: Sequence[OnsetPoint],
-    chosen: str,
-    *,
-    spent: str,
+    context: dict[str, Any],
     table: PriceTable,
 ) -> dict[str, Any]:
-    whole = counted.whole
-    lead = charts.draw_resident(counted, moments)
-    small = charts.draw_small(counted, moments, spent=spent, prices=table)
+    """Build the charts for the range, spending and goal of the page's context."""
+    whole, chosen, goal = counted.whole, context["range"], context["goal"]
+    lead = charts.draw_resident(counted, moments, goal=goal)
+    small = charts.draw_small(counted, moments, spent=context["spent"], prices=table)
     named = {"lead": lead, **small}
     return {
         "whole": whole,
         "lately": series.sum_bins(counted.bins[-_NOW_BINS[chosen] :]),
         "lately_word": _NOW_WORDS[chosen],
         "fall": _find_fall(counted, found),
-        "worst": _find_worst(found),
+        "worst": _find_worst(found, goal),
         "enough": whole.exchanges >= series.ENOUGH_EXCHANGES,
         "cost": whole.compute_cost(table),
         "codes": charts.list_code_keys(whole.refusals),
@@ -177,7 +172,7 @@ def _find_fall(counted: ActivitySeries, found: Unhealthy) -> ResidentRateFall | 
     )
 
 
-def _find_worst(found: Unhealthy) -> ThreadLine | None:
+def _find_worst(found: Unhealthy, goal: float) -> ThreadLine | None:
     """Find the listed thread with the lowest resident rate, if below the goal."""
     below = [
         (rate, each.thread)
@@ -185,7 +180,7 @@ def _find_worst(found: Unhealthy) -> ThreadLine | None:
         if each.thread and (rate := each.thread.resident_rate) is not None
     ]
     rate, line = min(below, key=itemgetter(0), default=(1.0, None))
-    return line if rate < LEAST_RESIDENT_RATE else None
+    return line if rate < goal else None
 
 
 def _list_recent(visitor: Visitor) -> tuple[ThreadRow, ...]:
@@ -197,6 +192,8 @@ def _list_recent(visitor: Visitor) -> tuple[ThreadRow, ...]:
         limit=RECENT,
         restricted=visitor.officer,
     )
-    table = thread_table.build_table(listed.items)
+    table = thread_table.build_table(
+        listed.items, limits=Thresholds.from_project(visitor.project)
+    )
     visitor.note_threads(table.read)
     return table.rows

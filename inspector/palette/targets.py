@@ -70,6 +70,7 @@ _PAGES = (
     ("officer", "holds", "Holds", "legal privacy"),
     ("officer", "audit", "Audit log", "who did what"),
     ("owner", "api-keys", "API keys", "secret token"),
+    ("owner", "alerts", "Alerts", "thresholds notices silence mail history"),
     ("owner", "webhooks", "Webhooks", "events deliveries receivers"),
     ("owner", "members", "Members", "operators roles people"),
     ("owner", "settings", "Settings", "retention limits"),

@@ -9,13 +9,21 @@ from django import template
 from inspector.overview import charts, time_plots
 from inspector.templatetags import units
 from memoryhub.queries.threads import verdicts
+from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.thresholds import get_thresholds
+from memoryhub.queries.threads.verdicts import ThreadVerdict
 
 register = template.Library()
 register.filter("code", charts.describe_code)
-register.filter("wrong", verdicts.find_in_line)
 
 #: Share of the budget beyond which a working set counts as nearly full.
 _NEARLY_FULL = 0.85
+
+
+@register.filter
+def wrong(line: ThreadLine) -> tuple[ThreadVerdict, ...]:
+    """Return the thread's verdicts by the thresholds of its project. One query."""
+    return verdicts.find_in_line(line, get_thresholds(line.project))
 
 
 @register.filter

@@ -40,6 +40,7 @@ from memoryhub.queries.lists.terms import NumberSpan, SearchTerm, WordValue
 from memoryhub.queries.overview import unhealthy
 from memoryhub.queries.threads import catalogue, facets, verdicts
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.services.threads import operator_threads
 
 #: Default order.
@@ -166,6 +167,7 @@ def _build_list(ask: ListRequest[Visitor]) -> Context:
         headings=_build_headings(ask),
         # Onsets for any search, since the pushed row shows them, too.
         onsets=unhealthy.get_onsets(ask.where.project.id),
+        limits=Thresholds.from_project(ask.where.project),
     )
     ask.where.note_threads(table.read)
     return {

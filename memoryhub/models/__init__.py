@@ -4,6 +4,7 @@ from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.access.operators import Identity, Membership, Operator, SignInLink
 from memoryhub.models.activity import ProjectHour, RefusalCount
+from memoryhub.models.alerts import Alert, AlertNotice, AlertSilence
 from memoryhub.models.assertions import Assertion
 from memoryhub.models.cold import ColdObject
 from memoryhub.models.derivations import Derivation
@@ -34,6 +35,9 @@ from memoryhub.models.webhooks import Webhook, WebhookQueue
 from memoryhub.models.working_memory import Checkpoint, DueValue, Key
 
 __all__ = [
+    "Alert",
+    "AlertNotice",
+    "AlertSilence",
     "ApiKey",
     "Assertion",
     "AuditEntry",

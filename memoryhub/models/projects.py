@@ -39,6 +39,10 @@ class Project(models.Model):
         MANUAL = "manual"
         AUTO = "auto"
 
+    class AlertTone(models.TextChoices):
+        BAD = "bad", "red"
+        ATTENTION = "attn", "amber or red"
+
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     slug = NameField(max_length=MAX_SLUG, unique=True)
     created_at = models.DateTimeField()
@@ -68,6 +72,19 @@ class Project(models.Model):
     #: JSON of the owner's prices: {"currency": "EUR", "models": [[name, {…}], …]}, the
     #: default model first; empty: the server's prices hold.
     prices = models.TextField(default="")
+    #: Thresholds that an owner set, for checks of the project; None: the default.
+    #: See queries/overview/thresholds.
+    most_refaults = models.IntegerField(null=True)
+    least_resident_percent = models.IntegerField(null=True)
+    most_refused_fetches = models.IntegerField(null=True)
+    least_hit_percent = models.IntegerField(null=True)
+    most_refusals = models.IntegerField(null=True)
+    most_model_failures = models.IntegerField(null=True)
+    #: Lowest tone of alerts that receivers are told of, and where mail goes to.
+    alert_tone = models.CharField(
+        max_length=4, choices=AlertTone.choices, default=AlertTone.BAD
+    )
+    alert_mail = models.EmailField(default="")
     state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
     #: Reason of the deletion, as in its erasures; empty without a deletion.
     deletion_reason = models.CharField(max_length=17, default="")
@@ -83,10 +100,14 @@ class Project(models.Model):
             id_word="deletion_actor",
             # The slug outlives the project's data, as proof of the erasures.
             title="slug",
-            staff="observer_instructions reflector_instructions prices",
-            word="create_on_write has_webhooks consolidate state deletion_reason",
+            staff="observer_instructions reflector_instructions prices"
+            " alert_mail",
+            word="create_on_write has_webhooks consolidate state deletion_reason"
+            " alert_tone",
             number="max_threads thread_count retention_idle_days"
-            " default_ttl_seconds expired_value_grace_seconds",
+            " default_ttl_seconds expired_value_grace_seconds"
+            " most_refaults least_resident_percent most_refused_fetches"
+            " least_hit_percent most_refusals most_model_failures",
             time="created_at consolidate_since deletion_at deleted_at",
         ),
     )

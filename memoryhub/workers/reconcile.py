@@ -38,7 +38,7 @@ from memoryhub.workers.consolidation import Consolidator
 from memoryhub.workers.erasures import Eraser
 from memoryhub.workers.loops import WorkerLoop
 from memoryhub.workers.observing import ThreadObserver
-from memoryhub.workers.overview import activity, unhealthy
+from memoryhub.workers.overview import activity, alerts, unhealthy
 from memoryhub.workers.scans import Scanner
 from memoryhub.workers.search import terms
 from memoryhub.workers.webhooks import WebhookSender
@@ -73,6 +73,7 @@ TASKS = (
     ),
     ReconcileTask(name="stats", every_seconds=10, work=stats.take),
     ReconcileTask(name="unhealthy", every_seconds=10, work=unhealthy.look),
+    ReconcileTask(name="alerts", every_seconds=30, work=alerts.look),
     ReconcileTask(
         name="expiry",
         every_seconds=settings.EXPIRY_INTERVAL_SECONDS,
@@ -94,6 +95,7 @@ TASKS = (
     ReconcileTask(name="imports", every_seconds=600, work=sweeping.delete_imports),
     ReconcileTask(name="sign_ins", every_seconds=600, work=sweeping.delete_sign_ins),
     ReconcileTask(name="activity", every_seconds=600, work=sweeping.delete_activity),
+    ReconcileTask(name="old_alerts", every_seconds=600, work=sweeping.delete_alerts),
     ReconcileTask(
         name="webhooks",
         every_seconds=60,

@@ -13,6 +13,7 @@ from memoryhub.journal import importing
 from memoryhub.journal.log.requests import KEPT_FOR
 from memoryhub.models.access.operators import SignInFailure, SignInLink
 from memoryhub.models.activity import ProjectHour, RefusalCount
+from memoryhub.models.alerts import Alert, AlertNotice, AlertSilence
 from memoryhub.models.events import RequestKey
 from memoryhub.models.projects import Project
 from memoryhub.models.webhooks import Webhook, WebhookQueue
@@ -21,6 +22,8 @@ from memoryhub.vault.keys import keys
 #: A subject is made seconds after its key; an older key without one lost its maker.
 ORPHANED_AFTER = timedelta(hours=1)
 FAILURES_KEPT = timedelta(days=30)
+#: Time for which an alert is kept after its end.
+ALERTS_KEPT = timedelta(days=30)
 #: Time for which counts of projects are kept, by the length of their interval in
 #: minutes.
 COUNTS_KEPT = {
@@ -88,6 +91,19 @@ def delete_webhook_queues(_: datetime) -> int:
     doomed = orphans.filter(thread__in=batch)
     journal.run(doomed.delete)
     return len(batch)
+
+
+def delete_alerts(now: datetime) -> int:
+    """Delete alerts that ended long ago, with their notices, and past silences."""
+    # A notice of a deleted webhook would wait for ever.
+    stored = Webhook.objects.values("id")
+    waiting = AlertNotice.objects.filter(due_at__isnull=False, webhook__isnull=False)
+    lost = waiting.exclude(webhook__in=stored)
+    return (
+        _delete_rows(lost)
+        + _delete_rows(Alert.objects.filter(ended_at__lt=now - ALERTS_KEPT))
+        + _delete_rows(AlertSilence.objects.filter(until__lte=now))
+    )
 
 
 def _delete_rows(rows: QuerySet[Model]) -> int:

@@ -22,7 +22,7 @@ from memoryhub.models.keys import WebhookKey
 from memoryhub.models.server.clock import clock
 from memoryhub.models.webhooks import Webhook, WebhookQueue
 from memoryhub.queries.access import webhooks as queries
-from memoryhub.services.access import webhooks
+from memoryhub.services.access import alerts, webhooks
 from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.workers.leases import HeldLease
 from memoryhub.workers.loops import WorkerLoop
@@ -79,7 +79,8 @@ class WebhookSender:
         if clock.is_skewed or maintenance.waiting:
             return 0
         found = queries.list_due(self.clock(), limit=WEBHOOKS)
-        if not found or not self._lease.take():
+        mails = queries.list_notices(None, now=self.clock(), limit=EVENTS)
+        if not (found or mails) or not self._lease.take():
             return 0
         until = self.clock() + ROUND
         try:
@@ -87,7 +88,11 @@ class WebhookSender:
                 self._lease.keep_beating(),
                 ThreadPoolExecutor(CALLS, thread_name_prefix="webhook") as pool,
             ):
-                return sum(pool.map(lambda each: self._send(each, until), found))
+                done = sum(pool.map(lambda each: self._send(each, until), found))
+                if mails:
+                    send = import_module("memoryhub.services.access.alert_mails")
+                    done += send.send_due(mails, now=self.clock())
+                return done
         finally:
             self._lease.release()
 
@@ -130,6 +135,8 @@ class WebhookSender:
             result = receiver.deliver(message, body)
             webhooks.record_result(row, result.outcome, status=result.status)
             done = int(not row.failures)
+        if not row.paused and (not row.retry_at or row.retry_at <= self.clock()):
+            done += self._send_notices(row, receiver, until)
         while not row.paused and (not row.retry_at or row.retry_at <= self.clock()):
             queue = queries.find_next_queue(row.id, now=self.clock())
             if queue is None or self._should_stop(until):
@@ -137,6 +144,25 @@ class WebhookSender:
             done += self._send_thread(row, queue, receiver, until)
             if row.failures:
                 break
+        return done
+
+    def _send_notices(self, row: Webhook, receiver: Any, until: datetime) -> int:
+        """Send what is due of alerts, until a failure; return the deliveries."""
+        done = 0
+        notices = queries.list_notices(row.id, now=self.clock(), limit=EVENTS)
+        for each in notices:
+            if self._should_stop(until):
+                break
+            body = _load_client().build_body(
+                each.kind, each.made_at, **alerts.build_data(row.project, each)
+            )
+            result = receiver.deliver(f"alert_{each.id.hex}", body)
+            webhooks.record_result(
+                row, result.outcome, status=result.status, notice=each
+            )
+            if row.failures:
+                break
+            done += 1
         return done
 
     def _send_thread(

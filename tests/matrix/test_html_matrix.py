@@ -60,6 +60,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "api-key-new": ("owner", ("GET", "POST")),
     "api-key-rotate": ("owner", ("GET", "POST")),
     "api-key-revoke": ("owner", ("GET", "POST")),
+    "alerts": ("owner", ("GET", "POST")),
     "webhooks": ("owner", ("GET",)),
     "webhook-new": ("owner", ("GET", "POST")),
     "webhook": ("owner", ("GET", "POST")),

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memoryhub.errors import NotFoundError
+from memoryhub.models.alerts import AlertNotice
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -35,8 +36,10 @@ def list_due(now: datetime, *, limit: int) -> list[UUID]:
     """List webhooks with something to send now, longest untried first. One query."""
     ready = Q(retry_at=None) | Q(retry_at__lte=now)
     waiting = _select_queue().filter(due_at__lte=now)
+    notices = AlertNotice.objects.filter(webhook=OuterRef("id"), due_at__lte=now)
+    owed = Q(Exists(waiting)) | Q(Exists(notices))
     rows = Webhook.objects.filter(
-        Q(test_at__isnull=False) | (Q(paused=False) & ready & Exists(waiting)),
+        Q(test_at__isnull=False) | (Q(paused=False) & ready & owed),
         project__state=Project.State.ACTIVE,
     )
     rows = rows.order_by("tried_at", "id")
@@ -47,6 +50,14 @@ def find_next_queue(webhook: UUID, *, now: datetime) -> WebhookQueue | None:
     """Find the thread whose events wait longest, with the thread. One query."""
     rows = WebhookQueue.objects.filter(webhook=webhook, due_at__lte=now)
     return rows.select_related("thread").order_by("due_at").first()
+
+
+def list_notices(
+    webhook: UUID | None, *, now: datetime, limit: int
+) -> list[AlertNotice]:
+    """List notices that are due for a webhook, or by mail, oldest first. One query."""
+    rows = AlertNotice.objects.filter(webhook=webhook, due_at__lte=now)
+    return list(rows.select_related("alert__project").order_by("made_at", "id")[:limit])
 
 
 def list_events(

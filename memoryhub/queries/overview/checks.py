@@ -13,10 +13,13 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
+from django.db.models import Min, Sum
 
+from memoryhub.models.activity import RefusalCount
 from memoryhub.models.projects import Project
 from memoryhub.queries.forget.erasures import LATE
 from memoryhub.queries.knowledge import model_use
+from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import Tone
 from memoryhub.queries.verify import health, privacy_checks
 from memoryhub.queries.verify.health import HealthCheck
@@ -44,6 +47,8 @@ class ServerCheck:
     #: The threshold in a few words, and where it is set; empty for yes and no.
     limit: str = ""
     set_in: str = ""
+    #: Column of the project that sets the threshold, or one of two; empty: fixed.
+    column: str = ""
     #: Since when the check is not well, where that is known.
     since: datetime | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
@@ -66,8 +71,8 @@ def _render_limit(time: timedelta) -> str:
     return f"limit {int(time.total_seconds())} s"
 
 
-#: Unanswered questions of a day from which on the check of the model reports.
-_IN_VAIN: Final = 3
+#: Minutes in which refusals are counted.
+_REFUSED_MINUTES: Final = 10
 #: Texts by part, in the order shown. Checks of privacy cover erasures, by project.
 _PARTS: Final[Mapping[str, _PartTexts]] = MappingProxyType(
     {
@@ -109,7 +114,7 @@ _PARTS: Final[Mapping[str, _PartTexts]] = MappingProxyType(
             "Nobody does it, so what is shown of threads here is old.",
             "Start one:",
             _render_limit(health.BEAT),
-            "fixed",
+            "fixed, since workers say every 10 s that they live",
         ),
         "expiry": _PartTexts(
             "Expiry of keys and values",
@@ -124,17 +129,42 @@ _PARTS: Final[Mapping[str, _PartTexts]] = MappingProxyType(
 _COMMANDS: Final = MappingProxyType({"worker": "worker"})
 #: Figures of the key ring's backup.
 _BACKUP: Final = frozenset({"backed_up", "backup_age_seconds"})
-#: Title of each check of privacy, and its threshold, which is fixed.
-_PRIVACY: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+#: Title of each check of privacy, its threshold, and why that is fixed.
+_PRIVACY: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
     {
-        "ledger": ("Ledger of erasures", ""),
-        "anchors": ("Anchors", "limit 2 h"),
-        "keys database": ("Keys database", ""),
-        "key ring": ("Rotation of the key file", ""),
-        "backup of the ring": ("Key file of this server", "limit 1 day"),
-        "last scan": ("Scan for what was erased", "limit 2 days"),
-        "unfinished erasures": ("Erasures", f"limit {LATE.seconds // 60} min"),
-        "answers in 30 days": ("Answers to wishes", "limit 30 days"),
+        "ledger": ("Ledger of erasures", "", ""),
+        "anchors": ("Anchors", "limit 2 h", "a line is due every hour"),
+        "keys database": ("Keys database", "", ""),
+        "key ring": ("Rotation of the key file", "", ""),
+        "backup of the ring": (
+            "Key file of this server",
+            "limit 1 day",
+            "without a backup everything may be lost",
+        ),
+        "last scan": (
+            "Scan for what was erased",
+            "limit 2 days",
+            "a scan is due every night",
+        ),
+        "unfinished erasures": (
+            "Erasures",
+            f"limit {LATE.seconds // 60} min",
+            "an erasure takes seconds",
+        ),
+        "answers in 30 days": (
+            "Answers to wishes",
+            "limit 30 days",
+            "the law gives one month",
+        ),
+    }
+)
+#: Title of each check by its key.
+TITLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **{name: part.title for name, part in _PARTS.items()},
+        "model": "Language model",
+        "refusals": "Refused requests",
+        **{name.replace(" ", "-"): each[0] for name, each in _PRIVACY.items()},
     }
 )
 
@@ -146,15 +176,33 @@ def list_checks(
 
     About two dozen small queries; with `counted`, a count of all keys, too.
     """
+    whole = list_server_checks(now=now, counted=counted)
+    both = (*whole, *list_project_checks(project, now=now))
+    return tuple(sorted(both, key=lambda each: each.guards))
+
+
+def list_server_checks(
+    *, now: datetime, counted: bool = False
+) -> tuple[ServerCheck, ...]:
+    """Check the parts that all projects share. About twenty small queries."""
     parts = health.get_readiness().parts
-    guards = privacy_checks.list_checks(project, now=now, counted=counted)
+    guards = privacy_checks.list_server_checks(now=now, counted=counted)
     return (
         *(
             _build_part_check(name, parts[name], now)
             for name in _PARTS
             if name in parts
         ),
+        *(_build_privacy_check(each) for each in guards),
+    )
+
+
+def list_project_checks(project: Project, *, now: datetime) -> tuple[ServerCheck, ...]:
+    """Check what each project has of its own. At most seven small queries."""
+    guards = privacy_checks.list_project_checks(project, now=now)
+    return (
         *_iter_model_checks(project, now),
+        _check_refusals(project, now),
         *(_build_privacy_check(each) for each in guards),
     )
 
@@ -183,7 +231,8 @@ def _iter_model_checks(project: Project, now: datetime) -> Iterator[ServerCheck]
     use = model_use.get_use(project.id, now=now)
     wanted = project.consolidate == Project.Consolidate.AUTO
     used_up = use.tokens >= settings.MODEL_DAILY_TOKENS
-    away = use.failures >= _IN_VAIN and use.failures * 2 > use.calls
+    most = Thresholds.from_project(project).most_model_failures
+    away = use.failures > most and use.failures * 2 > use.calls
     text = "Asked for what is to be remembered, and to observe long threads."
     if used_up:
         text = "This project has used up what it may ask in 24 hours; the rest waits."
@@ -196,13 +245,43 @@ def _iter_model_checks(project: Project, now: datetime) -> Iterator[ServerCheck]
         )
     yield ServerCheck(
         key="model",
-        title="Language model",
+        title=TITLES["model"],
         tone="attn" if used_up or away else None,
         text=text,
         fix="See whether it answers at its address." if away and not used_up else "",
-        limit=f"limit {settings.MODEL_DAILY_TOKENS:,} tokens in 24 hours",
+        limit=f"limit {settings.MODEL_DAILY_TOKENS:,} tokens, {most:,} failed calls"
+        " in 24 hours",
         set_in="MEMORYHUB_MODEL_DAILY_TOKENS",
+        column="most_model_failures",
         figures={"host": settings.MODEL.host, **use._asdict()},
+    )
+
+
+def _check_refusals(project: Project, now: datetime) -> ServerCheck:
+    """Check how many requests were refused lately. One query."""
+    since = now - timedelta(minutes=_REFUSED_MINUTES)
+    rows = RefusalCount.objects.filter(
+        project=project, thread=None, minutes=1, at__gte=since
+    )
+    counts = rows.values("code").annotate(refused=Sum("count"), first=Min("at"))
+    found = sorted(counts.order_by(), key=lambda each: -each["refused"])
+    refused = sum(each["refused"] for each in found)
+    most = Thresholds.from_project(project).most_refusals
+    wrong = refused > most
+    text = "Requests of agents that the server answered with a refusal."
+    if wrong:
+        code = found[0]["code"]
+        text = f"{refused:,} requests were refused in ten minutes, most with `{code}`."
+    return ServerCheck(
+        key="refusals",
+        title=TITLES["refusals"],
+        tone="attn" if wrong else None,
+        text=text,
+        fix="See which, under Refusals, and mend the client." if wrong else "",
+        limit=f"limit {most:,} in {_REFUSED_MINUTES} minutes",
+        column="most_refusals",
+        since=min(each["first"] for each in found) if wrong else None,
+        figures={"refused": refused},
     )
 
 
@@ -215,7 +294,7 @@ def _compute_since(part: HealthCheck, now: datetime) -> datetime | None:
 
 
 def _build_privacy_check(check: PrivacyCheck) -> ServerCheck:
-    title, limit = _PRIVACY[check.name]
+    title, limit, why = _PRIVACY[check.name]
     return ServerCheck(
         key=check.name.replace(" ", "-"),
         title=title,
@@ -224,7 +303,7 @@ def _build_privacy_check(check: PrivacyCheck) -> ServerCheck:
         fix=check.fix,
         command=check.command,
         limit=limit,
-        set_in="fixed" if limit else "",
+        set_in=f"fixed, since {why}" if limit else "",
         since=check.since,
         figures=check.figures,
         guards=True,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 import orjson
@@ -16,6 +17,7 @@ from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
+from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import VERDICTS, VerdictCounters
 
 #: Turns that are searched backwards.
@@ -24,6 +26,8 @@ LOOKED: int = 200
 Counts = Mapping[str, int]
 #: A turn, the seq of its begin, and the counters at its begin.
 TurnMark = tuple[int, int, Counts]
+#: Test of a verdict on counters, by the thresholds of a project.
+VerdictTest = Callable[[VerdictCounters, Thresholds], bool]
 
 
 class VerdictOnset(NamedTuple):
@@ -33,7 +37,9 @@ class VerdictOnset(NamedTuple):
     turn: int | None = None
 
 
-def find_onsets(thread: Thread, flags: Collection[str]) -> dict[str, VerdictOnset]:
+def find_onsets(
+    thread: Thread, flags: Collection[str], limits: Thresholds
+) -> dict[str, VerdictOnset]:
     """Find since when each of these verdicts, which hold now, holds.
 
     A verdict that began more than `LOOKED` turns ago is dated to the first turn
@@ -43,7 +49,7 @@ def find_onsets(thread: Thread, flags: Collection[str]) -> dict[str, VerdictOnse
     found = rows.values_list("n", "seq", "counters")[: LOOKED + 1]
     marks = [(n, seq, orjson.loads(counters)) for n, seq, counters in found]
     places = {
-        flag: _find_begin(marks, holds)
+        flag: _find_begin(marks, partial(_is_met, holds, limits))
         for flag, holds in _HOLDS.items()
         if flag in flags
     }
@@ -73,6 +79,10 @@ def _find_begin(
     return marks[began][:2]
 
 
+def _is_met(holds: VerdictTest, limits: Thresholds, counters: VerdictCounters) -> bool:
+    return holds(counters, limits)
+
+
 def _build_counters(marks: Sequence[TurnMark], place: int) -> VerdictCounters:
     """Build the counters that verdicts judge, as of a mark."""
     now, before = marks[place][2], place + REFAULT_TURNS
@@ -89,9 +99,9 @@ def _build_counters(marks: Sequence[TurnMark], place: int) -> VerdictCounters:
 
 
 #: Verdicts by flag, except `full`: turns do not store how full a thread was.
-_HOLDS: dict[str, Callable[[VerdictCounters], bool]] = {
+_HOLDS: dict[str, VerdictTest] = {
     **{each.flag: each.holds for each in VERDICTS if each.flag != "full"},
-    "refused": lambda counters: counters.refused > 0,
+    "refused": lambda counters, _: counters.refused > 0,
 }
 
 

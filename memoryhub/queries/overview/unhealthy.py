@@ -24,6 +24,7 @@ from memoryhub.queries.overview.checks import ServerCheck
 from memoryhub.queries.overview.onsets import VerdictOnset
 from memoryhub.queries.threads import verdicts
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import ThreadVerdict, Tone, VerdictCounters
 from memoryhub.vault.registry.lru import Lru
 
@@ -146,6 +147,7 @@ def _list_threads(
     row = ProjectStats.objects.filter(project=project).first()
     onsets = parse_onsets(row) if row else {}
     kept = dict(islice(onsets.items(), LOOKED))
+    limits = Thresholds.from_project(project)
     if len(onsets) < KEPT:
         moved = Thread.objects.filter(project=project).order_by("-listed_at", "id")
         newest = moved.values_list("id", flat=True)[:LOOKED]
@@ -157,10 +159,10 @@ def _list_threads(
     things = []
     for thread in verdicts.filter_unhealthy(now).filter(id__in=[*kept]):
         line, count = ThreadLine.from_row(thread), refused.get(thread.id, 0)
-        found = verdicts.find(VerdictCounters.from_line(line, refused=count))
+        found = verdicts.find(VerdictCounters.from_line(line, refused=count), limits)
         if found:
             counts.update(each.flag for each in found)
-            onset = kept[thread.id].get(found[0].flag, VerdictOnset())
+            onset = kept[thread.id].get(found[0].flag) or _date_new(line)
             things.append(
                 UnhealthyItem(
                     tone=found[0].tone,
@@ -174,6 +176,11 @@ def _list_threads(
     return things, max(0, (row.unhealthy_threads if row else 0) - stored), counts
 
 
+def _date_new(line: ThreadLine) -> VerdictOnset:
+    """Date a verdict that the worker has not seen yet to the thread's newest turn."""
+    return VerdictOnset(line.last_event_at, line.turns or None)
+
+
 def parse_onsets(row: ProjectStats) -> dict[UUID, dict[str, VerdictOnset]]:
     """Parse the project's unhealthy threads, with the onset of each verdict."""
     return {
@@ -183,6 +190,12 @@ def parse_onsets(row: ProjectStats) -> dict[UUID, dict[str, VerdictOnset]]:
         }
         for each in _read_kept(row)["threads"]
     }
+
+
+def parse_counts(row: ProjectStats) -> Mapping[str, int]:
+    """Parse the number of the project's unhealthy threads by flag."""
+    counts: Mapping[str, int] = _read_kept(row)["counts"]
+    return counts
 
 
 def get_onsets(project: UUID) -> dict[UUID, dict[str, VerdictOnset]]:

@@ -24,6 +24,7 @@ from memoryhub.queries.paging import residency
 from memoryhub.queries.paging.residency import HotPage
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import verdicts
+from memoryhub.queries.threads.thresholds import Thresholds, get_thresholds
 from memoryhub.queries.threads.verdicts import Flag, VerdictCounters
 
 Counts = Mapping[str, int]
@@ -119,10 +120,12 @@ class PagingCharts:
     #: Tools of which is known what is read before their calls, and pages of theirs.
     tools_known: int
     pages_known: int
+    #: Thresholds of the thread's project.
+    limits: Thresholds
 
     @property
     def flags(self) -> frozenset[Flag]:
-        """Return the verdicts on these rates, by the usual thresholds."""
+        """Return the verdicts on these rates, by the project's thresholds."""
         rates = VerdictCounters(
             refaults=0,
             exchanges=self.exchanges.begun,
@@ -131,7 +134,7 @@ class PagingCharts:
             hits=self.whole.hits,
             misses=self.whole.count("misses"),
         )
-        return frozenset(each.flag for each in verdicts.find(rates))
+        return frozenset(each.flag for each in verdicts.find(rates, self.limits))
 
 
 def get_charts(
@@ -139,7 +142,7 @@ def get_charts(
 ) -> PagingCharts:
     """Count the events between two seqs in at most `BUCKETS` buckets.
 
-    At most six queries. `thread` comes with its subject; a fork begins with its own
+    At most seven queries. `thread` comes with its subject; a fork begins with its own
     events.
     """
     end = thread.head_seq if last is None else min(last, thread.head_seq)
@@ -170,6 +173,7 @@ def get_charts(
         warm_room=state.paging.settings.l1_pages,
         tools_known=len(state.paging.tools),
         pages_known=sum(len(tool.pages) for tool in state.paging.tools),
+        limits=get_thresholds(thread.project_id),
     )
 
 

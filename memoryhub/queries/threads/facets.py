@@ -18,6 +18,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.lists.terms import SearchTerm, WordValue
 from memoryhub.queries.threads import catalogue, verdicts
+from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import VerdictCounters
 
 #: Maximum numbers of threads counted, of values shown per facet, of label facets. A
@@ -79,7 +80,9 @@ def get_facets(
     looked = newest.filter(verdicts.build_recent_condition(now)).values_list(
         *verdicts.COLUMNS
     )
-    flags = _count_flags(matching, terms) + _count_paging_flags(looked[:COUNTED])
+    limits = Thresholds.from_project(project)
+    flags = _count_flags(matching, terms)
+    flags += _count_paging_flags(looked[:COUNTED], limits)
     return Facets(
         facets=tuple(
             facet
@@ -103,9 +106,11 @@ def _count_flags(
     return +counts
 
 
-def _count_paging_flags(rows: Iterable[tuple[Any, ...]]) -> Counter[str]:
+def _count_paging_flags(
+    rows: Iterable[tuple[Any, ...]], limits: Thresholds
+) -> Counter[str]:
     """Count the flags from threads' own counters, without the flags of `_OF_ALL`."""
-    found = (verdicts.find(VerdictCounters(*row)) for row in rows)
+    found = (verdicts.find(VerdictCounters(*row), limits) for row in rows)
     flags = (each.flag for wrong in found for each in wrong)
     return Counter[str](flag for flag in flags if flag not in _OF_ALL)
 

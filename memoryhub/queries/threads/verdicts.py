@@ -7,11 +7,11 @@ worker checks them. Never writes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum, Value
 from django.db.models.functions import Least
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual
 
@@ -25,16 +25,16 @@ from memoryhub.models.activity import RefusalCount
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.thresholds import (
+    Thresholds,
+    build_expression,
+)
 
-#: Minimum refaults in the latest turns for thrashing: an index of 0.5.
-THRASHING_REFAULTS: Final = 3
 #: Minimum numbers of exchanges and of look-ups for a meaningful rate.
 ENOUGH_EXCHANGES, ENOUGH_LOOKUPS = 5, 100
-LEAST_RESIDENT_RATE, LEAST_HIT_RATE = 0.50, 0.60
 #: A thread that was not used for this time needs no attention now.
 USED_WITHIN: Final = timedelta(days=1)
-#: Minimum number of fetches refused in this hour and the hour before for the verdict.
-REFUSED_FETCHES: Final = 3
+#: Fetches count that were refused in this hour and the hour before.
 REFUSED_WITHIN: Final = timedelta(hours=1)
 #: Refusal codes of fetches; an agent sees the API's other refusals itself.
 FETCHES: Final[tuple[str, ...]] = get_args(Refused)
@@ -84,35 +84,42 @@ class ThreadVerdict:
     word: str
     tone: Tone
     about: str
-    #: The threshold in a few words, and the place where it is set.
+    #: The threshold in a few words, what it counts, and the project's column that
+    #: sets it; without a column the threshold is fixed.
     limit: str
     set_in: str
-    holds: Callable[[VerdictCounters], bool]
-    #: The condition on database rows, as of an instant.
+    column: str
+    holds: Callable[[VerdictCounters, Thresholds], bool]
+    #: The condition on database rows, as of an instant, by each row's own project.
     condition: Callable[[datetime], Q]
 
 
-def _has_low_resident_rate(counters: VerdictCounters) -> bool:
-    """Tell whether the resident rate is below 0.50, over enough exchanges."""
+def _has_low_resident_rate(counters: VerdictCounters, limits: Thresholds) -> bool:
+    """Tell whether the resident rate is below its least, over enough exchanges."""
     last = count_rated_exchanges(counters.exchanges)
-    return last >= ENOUGH_EXCHANGES and counters.faulted_lately * 2 > last
+    most = last * (100 - limits.least_resident_percent)
+    return last >= ENOUGH_EXCHANGES and counters.faulted_lately * 100 > most
 
 
 def _build_faulting_condition(_: datetime) -> Q:
     enough = Q(exchange_count__gte=ENOUGH_EXCHANGES)
     last = Least(F("exchange_count"), EXCHANGES_KEPT)
-    return enough & Q(GreaterThan(F("faulted_lately_count") * 2, last))
+    share = Value(100) - build_expression("least_resident_percent")
+    return enough & Q(GreaterThan(F("faulted_lately_count") * 100, last * share))
 
 
-def _has_low_hit_rate(counters: VerdictCounters) -> bool:
-    """Tell whether the TLB's hit rate is below 0.60, over enough look-ups."""
-    enough = counters.hits + counters.misses >= ENOUGH_LOOKUPS
-    return enough and counters.misses * 3 > counters.hits * 2
+def _has_low_hit_rate(counters: VerdictCounters, limits: Thresholds) -> bool:
+    """Tell whether the TLB's hit rate is below its least, over enough look-ups."""
+    lookups = counters.hits + counters.misses
+    most = lookups * (100 - limits.least_hit_percent)
+    return lookups >= ENOUGH_LOOKUPS and counters.misses * 100 > most
 
 
 def _build_missing_condition(_: datetime) -> Q:
-    enough = GreaterThanOrEqual(F("tlb_hits") + F("tlb_misses"), ENOUGH_LOOKUPS)
-    return Q(GreaterThan(F("tlb_misses") * 3, F("tlb_hits") * 2)) & Q(enough)
+    lookups = F("tlb_hits") + F("tlb_misses")
+    share = Value(100) - build_expression("least_hit_percent")
+    enough = GreaterThanOrEqual(lookups, ENOUGH_LOOKUPS)
+    return Q(GreaterThan(F("tlb_misses") * 100, lookups * share)) & Q(enough)
 
 
 def _build_refused_condition(now: datetime) -> Q:
@@ -120,13 +127,16 @@ def _build_refused_condition(now: datetime) -> Q:
 
 
 def count_refused_lately(now: datetime) -> QuerySet[RefusalCount, Any]:
-    """Return threads with too many refused fetches lately, and the counts."""
+    """Return threads with too many refused fetches lately, and the counts.
+
+    Each project's own threshold counts.
+    """
     since = now.replace(minute=0, second=0, microsecond=0) - REFUSED_WITHIN
     rows = RefusalCount.objects.filter(
         thread__isnull=False, at__gte=since, code__in=FETCHES
     )
     counted = rows.order_by().values("thread").annotate(refused=Sum("count"))
-    return counted.filter(refused__gte=REFUSED_FETCHES)
+    return counted.filter(refused__gt=build_expression("most_refused_fetches"))
 
 
 #: Verdicts, worst first.
@@ -137,19 +147,21 @@ VERDICTS: Final = (
         tone="bad",
         about="Pages come back about as soon as they have left: what the thread needs "
         "does not fit its budget.",
-        limit=f"limit {THRASHING_REFAULTS - 1}",
-        set_in=f"fixed: in the last {REFAULT_TURNS} turns of a thread",
-        holds=lambda counters: counters.refaults >= THRASHING_REFAULTS,
-        condition=lambda _: Q(refault_count__gte=THRASHING_REFAULTS),
+        limit="limit {}",
+        set_in=f"in the last {REFAULT_TURNS} turns of a thread",
+        column="most_refaults",
+        holds=lambda counters, limits: counters.refaults > limits.most_refaults,
+        condition=lambda _: Q(refault_count__gt=build_expression("most_refaults")),
     ),
     ThreadVerdict(
         flag="faulting",
         word="low resident rate",
         tone="attn",
         about="The share of exchanges in which the model had to fetch nothing.",
-        limit=f"goal {LEAST_RESIDENT_RATE:.2f}",
-        set_in=f"fixed: of a thread's last {EXCHANGES_KEPT} exchanges, "
+        limit="goal {}",
+        set_in=f"of a thread's last {EXCHANGES_KEPT} exchanges, "
         f"{ENOUGH_EXCHANGES} at least",
+        column="least_resident_percent",
         holds=_has_low_resident_rate,
         condition=_build_faulting_condition,
     ),
@@ -159,10 +171,11 @@ VERDICTS: Final = (
         tone="attn",
         about="The model asked for pages and was refused: it had no faults left in the "
         "exchange, or there was no room.",
-        limit=f"limit {REFUSED_FETCHES - 1}",
-        set_in="fixed: in this hour and the one before; a thread's fault budget is set "
-        "in its settings of paging",
-        holds=lambda counters: counters.refused >= REFUSED_FETCHES,
+        limit="limit {}",
+        set_in="in this hour and the one before; a thread's fault budget is set in its "
+        "settings of paging",
+        column="most_refused_fetches",
+        holds=lambda counters, limits: counters.refused > limits.most_refused_fetches,
         condition=_build_refused_condition,
     ),
     ThreadVerdict(
@@ -172,8 +185,10 @@ VERDICTS: Final = (
         about="A thread that holds its `max_slots` messages takes no more. Raise the "
         "number (`PATCH /threads/{thread}`), or fork the thread at an earlier event.",
         limit="limit 90 %",
-        set_in="fixed: of the messages that a thread may have, its `max_slots`",
-        holds=lambda counters: counters.full,
+        set_in="fixed, since each message stores the mark: of the messages that a "
+        "thread may have, its `max_slots`, which its settings change",
+        column="",
+        holds=lambda counters, _: counters.full,
         condition=lambda _: Q(nearly_full=True),
     ),
     ThreadVerdict(
@@ -182,8 +197,9 @@ VERDICTS: Final = (
         tone="attn",
         about="The share of look-ups answered without the page table; more entries "
         "(`tlb_entries`) keep more of them at hand.",
-        limit=f"goal {LEAST_HIT_RATE:.2f}",
-        set_in=f"fixed: of all look-ups of a thread, {ENOUGH_LOOKUPS} at least",
+        limit="goal {}",
+        set_in=f"of all look-ups of a thread, {ENOUGH_LOOKUPS} at least",
+        column="least_hit_percent",
         holds=_has_low_hit_rate,
         condition=_build_missing_condition,
     ),
@@ -193,14 +209,29 @@ VERDICTS: Final = (
 WORDS: Final[dict[str, str]] = {each.flag: each.word for each in VERDICTS}
 
 
-def find(counters: VerdictCounters) -> tuple[ThreadVerdict, ...]:
+def list_verdicts(limits: Thresholds) -> tuple[ThreadVerdict, ...]:
+    """Return all verdicts, worst first, each with the project's threshold in words."""
+    return tuple(_put_limit(each, limits) for each in VERDICTS)
+
+
+def find(counters: VerdictCounters, limits: Thresholds) -> tuple[ThreadVerdict, ...]:
     """Return the verdicts that these counters meet, worst first."""
-    return tuple(each for each in VERDICTS if each.holds(counters))
+    met = (each for each in VERDICTS if each.holds(counters, limits))
+    return tuple(_put_limit(each, limits) for each in met)
 
 
-def find_in_line(line: ThreadLine) -> tuple[ThreadVerdict, ...]:
+def find_in_line(line: ThreadLine, limits: Thresholds) -> tuple[ThreadVerdict, ...]:
     """Return the verdicts from a thread's own counters: all but refused fetches."""
-    return find(VerdictCounters.from_line(line))
+    return find(VerdictCounters.from_line(line), limits)
+
+
+def _put_limit(verdict: ThreadVerdict, limits: Thresholds) -> ThreadVerdict:
+    if not verdict.column:
+        return verdict
+    number = getattr(limits, verdict.column)
+    share = verdict.column.endswith("_percent")
+    text = f"{number / 100:.2f}" if share else f"{number:,}"
+    return replace(verdict, limit=verdict.limit.format(text))
 
 
 def build_recent_condition(now: datetime) -> Q:

@@ -72,6 +72,12 @@ def list_checks(
 
     At most fifteen small queries; with `counted`, a count of all keys, too.
     """
+    whole = list_server_checks(now=now, counted=counted)
+    return whole + list_project_checks(project, now=now)
+
+
+def list_server_checks(*, now: datetime, counted: bool) -> tuple[PrivacyCheck, ...]:
+    """Run the checks that are the same for all projects."""
     checks: Mapping[str, Callable[[], PrivacyCheck]] = {
         "ledger": _check_ledger,
         "anchors": lambda: _check_anchors(now),
@@ -79,6 +85,13 @@ def list_checks(
         "key ring": lambda: _check_ring(counted=counted),
         "backup of the ring": lambda: _check_backup(now),
         "last scan": lambda: _check_scan(now),
+    }
+    return tuple(_run_check(name, check) for name, check in checks.items())
+
+
+def list_project_checks(project: Project, *, now: datetime) -> tuple[PrivacyCheck, ...]:
+    """Run the checks of one project's erasures. At most five queries."""
+    checks: Mapping[str, Callable[[], PrivacyCheck]] = {
         "unfinished erasures": lambda: _check_unfinished(project, now),
         "answers in 30 days": lambda: _check_deadlines(project, now),
     }

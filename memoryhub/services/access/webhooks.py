@@ -19,6 +19,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.journal import audit
 from memoryhub.journal.log import fence
 from memoryhub.kernel.registry import TYPES
+from memoryhub.models.alerts import AlertNotice
 from memoryhub.models.keys import WebhookKey
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
@@ -33,6 +34,8 @@ MOST: Final = 10
 #: Pauses after failed attempts: 5, 10, 20 … seconds, at most the longest.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(hours=1)
 DELIVERED: Final = "delivered"
+#: Types that a webhook names to be told of alerts; no event has them.
+ALERT_TYPES: Final = frozenset(AlertNotice.Kind.values)
 
 
 def create(
@@ -45,7 +48,7 @@ def create(
     """
     wanted = sorted({*types})
     require_url(url)
-    if not wanted or not TYPES.keys() >= {*wanted}:
+    if not wanted or not TYPES.keys() | ALERT_TYPES >= {*wanted}:
         raise InvalidError(loc="types")
     row = Webhook(
         project=project, url=url, types=" ".join(wanted), created_at=clock.now()
@@ -135,13 +138,16 @@ def record_result(
     status: int | None,
     queue: WebhookQueue | None = None,
     sent_seq: int = 0,
+    notice: AlertNotice | None = None,
 ) -> None:
-    """Record the last attempt, and the seq up to which a queue's events are delivered.
+    """Record the last attempt, and what it delivered: a queue's events, or a notice.
 
     A failure pauses the webhook, and the queue's thread for as long as the thread has
     failed: one refused event does not hold up other threads.
     """
-    work = partial(_record_locked, row, outcome, status, queue, sent_seq)
+    work = partial(
+        _record_locked, row, outcome, status, queue, sent_seq=sent_seq, notice=notice
+    )
     journal.run(work)
 
 
@@ -156,7 +162,9 @@ def _record_locked(
     outcome: str,
     status: int | None,
     queue: WebhookQueue | None,
+    *,
     sent_seq: int,
+    notice: AlertNotice | None,
 ) -> None:
     now, good = clock.now(), outcome == DELIVERED
     moved = good or (queue is not None and sent_seq > queue.sent_seq)
@@ -168,14 +176,24 @@ def _record_locked(
         "failures": failures,
         "retry_at": None if good else now + compute_pause(failures),
         **({"delivered_at": now} if moved else {}),
-        **({} if queue else {"test_at": None}),
+        **({} if queue or notice else {"test_at": None}),
     }
     with transaction.atomic():
         Webhook.objects.filter(id=row.id).update(**fields)
         if queue:
             _move_queue(queue, sent_seq, good=good, now=now)
+        if notice:
+            move_notice(notice, good=good, now=now)
     for name, value in fields.items():
         setattr(row, name, value)
+
+
+def move_notice(notice: AlertNotice, *, good: bool, now: datetime) -> None:
+    """Record an attempt at a notice: sent, or due again after a pause."""
+    notice.failures = 0 if good else notice.failures + 1
+    notice.sent_at = now if good else None
+    notice.due_at = None if good else now + compute_pause(notice.failures)
+    notice.save(update_fields=["failures", "sent_at", "due_at"])
 
 
 def _move_queue(

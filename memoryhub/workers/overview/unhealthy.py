@@ -8,29 +8,38 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
+from django.db.models import Q
+
 from memoryhub import journal
-from memoryhub.models.projects import ProjectStats
+from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.threads import Thread
 from memoryhub.queries.overview import onsets, unhealthy
 from memoryhub.queries.overview.onsets import VerdictOnset
 from memoryhub.queries.threads import verdicts
-from memoryhub.queries.threads.verdicts import VerdictCounters
+from memoryhub.queries.threads.thresholds import BOUNDS, DEFAULTS, Thresholds
+from memoryhub.queries.threads.verdicts import VERDICTS, VerdictCounters
+
+_RANKS: Final = {each.flag: rank for rank, each in enumerate(VERDICTS)}
 
 
 def look(now: datetime) -> int:
     """Update each project's unhealthy threads; return how many there are.
 
-    Two queries over all threads that were used lately, one for the stored verdicts; up
-    to four more for a new verdict.
+    Two queries over all threads that were used lately, two for thresholds and stored
+    verdicts; up to four more for a new verdict.
     """
-    flags, counts, by_flag = _list_flags(now)
+    limits = _list_limits()
+    flags, counts, by_flag = _list_flags(now, limits)
     kept = {row.project_id: row for row in ProjectStats.objects.all()}
     moved = []
     for project, row in kept.items():
         earlier = unhealthy.parse_onsets(row)
-        found = _find_onsets(flags.get(project, {}), earlier)
+        found = _find_onsets(
+            flags.get(project, {}), earlier, limits.get(project, DEFAULTS)
+        )
         text = unhealthy.render_kept(found, by_flag[project])
         if (row.unhealthy, row.unhealthy_threads) != (text, counts[project]):
             row.unhealthy, row.unhealthy_threads = text, counts[project]
@@ -41,8 +50,17 @@ def look(now: datetime) -> int:
     return sum(counts.values())
 
 
+def _list_limits() -> dict[UUID, Thresholds]:
+    """Return the thresholds of projects whose owner set any. One query."""
+    own = Q()
+    for name in BOUNDS:
+        own |= Q(**{f"{name}__isnull": False})
+    rows = Project.objects.filter(own).values("id", *BOUNDS)
+    return {row.pop("id"): Thresholds.from_values(row) for row in rows}
+
+
 def _list_flags(
-    now: datetime,
+    now: datetime, limits: Mapping[UUID, Thresholds]
 ) -> tuple[dict[UUID, dict[UUID, list[str]]], Counter[UUID], dict[UUID, Counter[str]]]:
     """Return the worst threads' flags by project, the numbers of threads, flag counts.
 
@@ -57,8 +75,8 @@ def _list_flags(
     by_flag: dict[UUID, Counter[str]] = defaultdict(Counter)
     for project, thread, *counters in rows:
         counted = VerdictCounters(*counters)._replace(refused=refused.get(thread, 0))
-        if wrong := verdicts.find(counted):
-            rank = verdicts.VERDICTS.index(wrong[0])
+        if wrong := verdicts.find(counted, limits.get(project, DEFAULTS)):
+            rank = _RANKS[wrong[0].flag]
             flags: list[str] = [each.flag for each in wrong]
             found[project].append((rank, thread, flags))
             by_flag[project].update(flags)
@@ -73,6 +91,7 @@ def _list_flags(
 def _find_onsets(
     flags: Mapping[UUID, list[str]],
     earlier: Mapping[UUID, Mapping[str, VerdictOnset]],
+    limits: Thresholds,
 ) -> dict[UUID, dict[str, VerdictOnset]]:
     """Return each verdict's onset: the stored one, else found in the thread's turns."""
     new = {
@@ -81,7 +100,8 @@ def _find_onsets(
     }
     rows = Thread.objects.in_bulk([thread for thread, each in new.items() if each])
     found = {
-        thread: onsets.find_onsets(row, new[thread]) for thread, row in rows.items()
+        thread: onsets.find_onsets(row, new[thread], limits)
+        for thread, row in rows.items()
     }
     return {
         thread: {

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from inspector.access import access
+from inspector.access.access import require_signed_in
+from inspector.web import refusals, shell
+from inspector.web.visitors import Visitor
+from memoryhub.errors import InvalidError, Refusal
+from memoryhub.models.alerts import Alert
+from memoryhub.models.server.clock import clock
+from memoryhub.queries.access import webhooks
+from memoryhub.queries.overview import alerts as queries
+from memoryhub.queries.threads.thresholds import BOUNDS, ThresholdBounds
+from memoryhub.services.access import alerts
+from memoryhub.services.access.webhooks import ALERT_TYPES
+
+#: Label, unit and explanation of each threshold, by the project's column.
+_LABELS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "most_refaults": (
+        "Thrashing",
+        "fetches",
+        "of pages that had just left, which a thread may have in its last 5 turns",
+    ),
+    "least_resident_percent": (
+        "Resident rate",
+        "% at least",
+        "of a thread's last 20 exchanges fetch nothing",
+    ),
+    "most_refused_fetches": (
+        "Refused fetches",
+        "fetches",
+        "of a thread may be refused in this hour and the one before",
+    ),
+    "least_hit_percent": (
+        "TLB hit rate",
+        "% at least",
+        "of a thread's look-ups are answered without the page table",
+    ),
+    "most_refusals": (
+        "Refused requests",
+        "requests",
+        "of the project may be refused in 10 minutes",
+    ),
+    "most_model_failures": (
+        "Language model",
+        "failed calls",
+        "may happen in 24 hours, if fewer than half of all calls fail",
+    ),
+}
+#: Lengths of a silence, in hours.
+SILENCES: Final = (1, 8)
+_UNTIL: Final = "Choose an instant that is still to come, in UTC."
+_PROBLEMS: refusals.Texts = {
+    "mail": "Enter one e-mail address, or none.",
+    "until": _UNTIL,
+    **{
+        name: f"Enter a number from {each.least:,} to {each.most:,}."
+        for name, each in BOUNDS.items()
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdField:
+    """A threshold in the form: its words, bounds and text."""
+
+    name: str
+    label: str
+    unit: str
+    about: str
+    bounds: ThresholdBounds
+    text: str
+    #: Whether an owner set the threshold.
+    is_own: bool
+    problem: str = ""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@require_signed_in
+def show(request: HttpRequest, project: str) -> HttpResponse:
+    """Show thresholds, receivers, silences and the history of alerts; save a form."""
+    visitor = access.require_owner(request, project)
+    if request.method != "POST":
+        return _render_page(request, visitor)
+    access.require_recent_sign_in(request)
+    try:
+        anchor = _save_form(request, visitor)
+    except Refusal as refusal:
+        visitor.project.refresh_from_db()
+        return _render_page(request, visitor, refusal=refusal)
+    here = reverse("alerts", kwargs={"project": project})
+    return HttpResponseRedirect(f"{here}#{anchor}")
+
+
+def _save_form(request: HttpRequest, visitor: Visitor) -> str:
+    """Save the form that was sent; return its anchor. Raises InvalidError."""
+    sent, project, actor = request.POST, visitor.project, visitor.actor
+    if "thresholds" in sent:
+        reset = sent["thresholds"] in BOUNDS
+        names = [sent["thresholds"]] if reset else [*BOUNDS]
+        values = {
+            name: None if reset else _parse_number(name, sent.get(name, ""))
+            for name in names
+        }
+        alerts.set_thresholds(project, values, actor=actor)
+        return "thresholds"
+    if "check" in sent:
+        until = _parse_until(sent.get("for", ""), sent.get("until", ""))
+        alerts.set_silence(project, sent["check"], until=until, actor=actor)
+        return "history"
+    chosen = {each.id for each in webhooks.list_webhooks(project)}
+    ids = {str(each): each for each in chosen}
+    alerts.set_receivers(
+        project,
+        tone=sent.get("tone", ""),
+        mail=sent.get("mail", "").strip(),
+        webhooks={ids[each] for each in sent.getlist("webhooks") if each in ids},
+        actor=actor,
+    )
+    return "receivers"
+
+
+def _parse_number(name: str, text: str) -> int | None:
+    """Parse a threshold; the default is stored as None, so that it stays a default."""
+    text = text.strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise InvalidError(loc=name)
+    return None if int(text) == BOUNDS[name].default else int(text)
+
+
+def _parse_until(hours: str, text: str) -> datetime | None:
+    """Parse the end of a silence: hours from now, an instant in UTC, or none."""
+    if hours == "tell":
+        return None
+    if hours in {str(each) for each in SILENCES}:
+        return clock.now() + timedelta(hours=int(hours))
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        raise InvalidError(loc="until") from None
+
+
+def _render_page(
+    request: HttpRequest, visitor: Visitor, *, refusal: Refusal | None = None
+) -> HttpResponse:
+    project, now = visitor.project, clock.now()
+    problem = refusals.get_error_text(refusal, _PROBLEMS)
+    loc = refusal.loc if isinstance(refusal, InvalidError) else ""
+    listed = queries.list_alerts(project)
+    silences = queries.get_silences(project, now=now)
+    context = {
+        "fields": [
+            _build_field(request, visitor, name, problem if name == loc else "")
+            for name in BOUNDS
+        ],
+        "problem": "" if loc in BOUNDS else problem,
+        "webhooks": [
+            (each, {*each.types.split()} >= ALERT_TYPES)
+            for each in webhooks.list_webhooks(project)
+        ],
+        "mail_host": settings.EMAIL_HOST,
+        "open_alerts": [(each, silences.get(each.check_key)) for each in _open(listed)],
+        "history": [each for each in listed if each.ended_at],
+        "titles": queries.TITLES,
+        "tones": alerts.TONES,
+        "hours": SILENCES,
+        "silences": silences,
+        "least_until": now.strftime("%Y-%m-%dT%H:%M"),
+    }
+    return shell.render_page(
+        request,
+        "inspector/access/alerts/show.html",
+        context,
+        visitor=visitor,
+        section="alerts",
+        status=refusals.get_status(refusal),
+    )
+
+
+def _open(listed: list[Alert]) -> list[Alert]:
+    return [each for each in listed if not each.ended_at]
+
+
+def _build_field(
+    request: HttpRequest, visitor: Visitor, name: str, problem: str
+) -> ThresholdField:
+    label, unit, about = _LABELS[name]
+    saved = getattr(visitor.project, name)
+    text = str(BOUNDS[name].default if saved is None else saved)
+    return ThresholdField(
+        name=name,
+        label=label,
+        unit=unit,
+        about=about,
+        bounds=BOUNDS[name],
+        text=request.POST.get(name, text)[:9] if problem else text,
+        is_own=saved is not None,
+        problem=problem,
+    )

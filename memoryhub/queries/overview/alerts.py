@@ -1,0 +1,96 @@
+"""Alerts of a project: checks that are not well, silences, history. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.db.models import Prefetch
+
+from memoryhub.models.alerts import MAX_REASON, Alert, AlertNotice, AlertSilence
+from memoryhub.models.projects import Project, ProjectStats
+from memoryhub.queries.overview import checks, unhealthy
+from memoryhub.queries.overview.checks import ServerCheck
+from memoryhub.queries.threads.thresholds import Thresholds
+from memoryhub.queries.threads.verdicts import VERDICTS, Tone, list_verdicts
+
+#: Alerts that the history shows.
+SHOWN: Final = 50
+#: Title of each check and of each verdict on threads, by key.
+TITLES: Final = {
+    **{each.flag: f"Threads: {each.word}" for each in VERDICTS},
+    **checks.TITLES,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertFinding:
+    """A check that is not well now, in words without a thread or a person."""
+
+    key: str
+    tone: Tone
+    reason: str
+    since: datetime | None
+
+
+def list_findings(
+    project: Project,
+    row: ProjectStats | None,
+    shared: Iterable[ServerCheck],
+    *,
+    now: datetime,
+) -> list[AlertFinding]:
+    """List what is not well in a project, given the checks that all projects share.
+
+    Threads are judged by the worker's last look. At most seven small queries.
+    """
+    own = checks.list_project_checks(project, now=now)
+    found = [
+        AlertFinding(
+            key=each.key,
+            tone=each.tone,
+            reason=f"{each.text} {each.fix} {each.command}".strip()[:MAX_REASON],
+            since=each.since,
+        )
+        for each in (*shared, *own)
+        if each.tone
+    ]
+    return [*_list_thread_findings(project, row), *found]
+
+
+def _list_thread_findings(
+    project: Project, row: ProjectStats | None
+) -> list[AlertFinding]:
+    if row is None or not row.unhealthy_threads:
+        return []
+    counts = unhealthy.parse_counts(row)
+    onsets = unhealthy.parse_onsets(row).values()
+    found = []
+    for each in list_verdicts(Thresholds.from_project(project)):
+        if count := counts.get(each.flag, 0):
+            starts = (flags[each.flag].at for flags in onsets if each.flag in flags)
+            words = "1 thread" if count == 1 else f"{count:,} threads"
+            found.append(
+                AlertFinding(
+                    key=each.flag,
+                    tone=each.tone,
+                    reason=f"{words}, {each.limit}. {each.about}"[:MAX_REASON],
+                    since=min((at for at in starts if at), default=None),
+                )
+            )
+    return found
+
+
+def list_alerts(project: Project) -> list[Alert]:
+    """List the newest alerts with their notices, newest first. Two queries."""
+    notices = Prefetch("notices", AlertNotice.objects.order_by("made_at", "id"))
+    rows = Alert.objects.filter(project=project).order_by("-began_at", "-id")
+    return list(rows.prefetch_related(notices)[:SHOWN])
+
+
+def get_silences(project: Project, *, now: datetime) -> dict[str, datetime]:
+    """Return until when each check is silent. One query."""
+    rows = AlertSilence.objects.filter(project=project, until__gt=now)
+    return dict(rows.values_list("check_key", "until"))
