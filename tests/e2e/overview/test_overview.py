@@ -17,6 +17,7 @@ from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.overview.onsets import find_onsets
+from memoryhub.queries.threads.thresholds import DEFAULTS
 from memoryhub.queries.verify.privacy_checks import BACKED_UP_WITHIN
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import backup, keyring
@@ -154,7 +155,7 @@ def test_overview_of_a_recorded_run_leads_to_the_first_bad_turn(
     expect(listed.get_by_role("link", name=journey.name, exact=True)).to_be_visible()
     expect(listed).to_contain_text("Thrashing.")
     listed.get_by_role("link", name=re.compile(f"{journey.name}, turn")).click()
-    began = find_onsets(journey, ["thrashing"])["thrashing"].turn
+    began = find_onsets(journey, ["thrashing"], DEFAULTS)["thrashing"].turn
     expect(page).to_have_url(re.compile(rf"/turns/{began}\?at_turn={began}$"))
     expect(page.locator("h1")).to_have_text(f"Turn {began}")
 

@@ -12,7 +12,7 @@ from django.test import Client
 
 from inspector.words.words import WORDS
 from memoryhub.kernel.state.paging import EXCHANGES_KEPT, REFAULT_TURNS
-from memoryhub.queries.threads.verdicts import THRASHING_REFAULTS
+from memoryhub.queries.threads.thresholds import DEFAULTS
 from memoryhub.services.access.api_keys import Agent
 from tests.inspector.paged import make_paged, text_of
 
@@ -43,7 +43,7 @@ def test_numbers_in_sentences_equal_the_kernel_constants() -> None:
     assert f"last {EXCHANGES_KEPT} exchanges" in WORDS["resident rate"]
     assert REFAULT_TURNS == 5
     assert "last five turns" in WORDS["refault"]
-    assert THRASHING_REFAULTS == 3
+    assert DEFAULTS.most_refaults + 1 == 3
     assert "three refaults" in WORDS["thrashing"]
 
 

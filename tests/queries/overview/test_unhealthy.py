@@ -21,6 +21,7 @@ from memoryhub.queries.overview.onsets import find_onsets
 from memoryhub.queries.overview.unhealthy import Unhealthy, UnhealthyItem
 from memoryhub.queries.threads import catalogue, verdicts
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.thresholds import DEFAULTS
 from memoryhub.queries.verify.privacy_checks import BACKED_UP_WITHIN
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import backup, keyring
@@ -121,7 +122,9 @@ def test_list_row_and_overview_have_the_same_verdict(
     now = timezone.now()
     rows = Thread.objects.filter(catalogue._FLAGS[flag](acme, now))
     assert [row.name for row in rows] == ["t-1"]
-    assert verdicts.find_in_line(ThreadLine.from_row(rows[0])) == thing.verdicts
+    assert (
+        verdicts.find_in_line(ThreadLine.from_row(rows[0]), DEFAULTS) == thing.verdicts
+    )
 
 
 def test_refused_fetches_are_a_verdict_from_the_third_on(
@@ -249,7 +252,7 @@ def test_unhealthy_onsets_equal_those_of_the_fold(agent: Agent) -> None:
     assert holds[-1]
     assert [*holds].index(True) < [*holds].index(False, 3)
     began = len(holds) - [*reversed(holds)].index(False) + 1
-    assert find_onsets(thread, ["thrashing"])["thrashing"].turn == began
+    assert find_onsets(thread, ["thrashing"], DEFAULTS)["thrashing"].turn == began
 
 
 def test_full_thread_is_full_since_the_message_that_made_it_so(agent: Agent) -> None:
@@ -259,14 +262,14 @@ def test_full_thread_is_full_since_the_message_that_made_it_so(agent: Agent) -> 
     thread = get_thread(agent)
     assert thread.nearly_full
     slot = thread.slots.get(index=8)
-    onset = find_onsets(thread, ["full"])["full"]
+    onset = find_onsets(thread, ["full"], DEFAULTS)["full"]
     assert onset.at == thread.events.get(seq=slot.seq).at
     assert onset.turn is None
 
 
 def test_onset_is_unknown_for_a_thread_without_turns(agent: Agent) -> None:
     thread = make_thread(agent)
-    found = find_onsets(thread, ["thrashing", "missing"])
+    found = find_onsets(thread, ["thrashing", "missing"], DEFAULTS)
     assert {each.at for each in found.values()} == {None}
 
 
