@@ -15,7 +15,6 @@ from inspector.access.access import require_signed_in
 from inspector.web import refusals, shell
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.models.alerts import Alert
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.access import webhooks
 from memoryhub.queries.overview import alerts as queries
@@ -157,7 +156,6 @@ def _render_page(
     project, now = visitor.project, clock.now()
     problem = refusals.get_error_text(refusal, _PROBLEMS)
     loc = refusal.loc if isinstance(refusal, InvalidError) else ""
-    listed = queries.list_alerts(project)
     silences = queries.get_silences(project, now=now)
     context = {
         "fields": [
@@ -170,8 +168,11 @@ def _render_page(
             for each in webhooks.list_webhooks(project)
         ],
         "mail_host": settings.EMAIL_HOST,
-        "open_alerts": [(each, silences.get(each.check_key)) for each in _open(listed)],
-        "history": [each for each in listed if each.ended_at],
+        "open_alerts": [
+            (each, silences.get(each.check_key))
+            for each in queries.list_open_alerts(project)
+        ],
+        "history": queries.list_ended_alerts(project),
         "titles": queries.TITLES,
         "tones": alerts.TONES,
         "hours": SILENCES,
@@ -186,10 +187,6 @@ def _render_page(
         section="alerts",
         status=refusals.get_status(refusal),
     )
-
-
-def _open(listed: list[Alert]) -> list[Alert]:
-    return [each for each in listed if not each.ended_at]
 
 
 def _build_field(

@@ -20,8 +20,8 @@ register.filter("code", charts.describe_code)
 _NEARLY_FULL = 0.85
 
 
-@register.filter
-def wrong(line: ThreadLine) -> tuple[ThreadVerdict, ...]:
+@register.filter("wrong")
+def find_wrong(line: ThreadLine) -> tuple[ThreadVerdict, ...]:
     """Return the thread's verdicts by the thresholds of its project. One query."""
     return verdicts.find_in_line(line, get_thresholds(line.project))
 

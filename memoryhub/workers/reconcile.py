@@ -73,7 +73,6 @@ TASKS = (
     ),
     ReconcileTask(name="stats", every_seconds=10, work=stats.take),
     ReconcileTask(name="unhealthy", every_seconds=10, work=unhealthy.look),
-    ReconcileTask(name="alerts", every_seconds=30, work=alerts.look),
     ReconcileTask(
         name="expiry",
         every_seconds=settings.EXPIRY_INTERVAL_SECONDS,
@@ -108,6 +107,8 @@ TASKS = (
     ReconcileTask(name="retention", every_seconds=3600, work=retention.retire),
     ReconcileTask(name="retired", every_seconds=10, work=retention.hand_in),
     ReconcileTask(name="deletions", every_seconds=10, work=deletions.advance_all),
+    # Last: what was late only because nobody worked is done by now.
+    ReconcileTask(name="alerts", every_seconds=30, work=alerts.look),
 )
 
 

@@ -25,7 +25,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
 from memoryhub.services.threads import operator_threads
 from memoryhub.services.turns import marks
-from memoryhub.workers.overview import unhealthy
+from memoryhub.workers.overview import alerts, unhealthy
 from tests.cast import factories, knowing, lost_needles
 from tests.inspector import denied, forgotten, observed, paged, remembered
 from tests.inspector.routes import PICTURED, SINCE, list_routes, variants
@@ -97,6 +97,7 @@ def make_world(agent: Agent) -> list[str]:
     ]
     particular += observed_pages(agent)
     unhealthy.look(clock.now())
+    alerts.look(clock.now())
     return [*every_page(known), *every_page(other), *particular]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Prefetch
+from django.db.models import Prefetch, QuerySet
 
 from memoryhub.models.alerts import MAX_REASON, Alert, AlertNotice, AlertSilence
 from memoryhub.models.projects import Project, ProjectStats
@@ -83,11 +83,20 @@ def _list_thread_findings(
     return found
 
 
-def list_alerts(project: Project) -> list[Alert]:
-    """List the newest alerts with their notices, newest first. Two queries."""
+def list_open_alerts(project: Project) -> list[Alert]:
+    """List the alerts of checks that are not well, newest first. Two queries."""
+    return list(_select_alerts(project).filter(ended_at=None))
+
+
+def list_ended_alerts(project: Project) -> list[Alert]:
+    """List the newest ended alerts with their notices. Two queries."""
+    return list(_select_alerts(project).filter(ended_at__isnull=False)[:SHOWN])
+
+
+def _select_alerts(project: Project) -> QuerySet[Alert]:
     notices = Prefetch("notices", AlertNotice.objects.order_by("made_at", "id"))
     rows = Alert.objects.filter(project=project).order_by("-began_at", "-id")
-    return list(rows.prefetch_related(notices)[:SHOWN])
+    return rows.prefetch_related(notices)
 
 
 def get_silences(project: Project, *, now: datetime) -> dict[str, datetime]:

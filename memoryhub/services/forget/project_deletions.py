@@ -17,6 +17,7 @@ from memoryhub import journal
 from memoryhub.errors import InvalidError, Refusal, SubjectHeldError
 from memoryhub.journal import audit
 from memoryhub.models.access.api_keys import ApiKey
+from memoryhub.models.alerts import Alert, AlertSilence
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
@@ -112,15 +113,18 @@ def _begin_locked(
 
 
 def _close_project(row: Project, reason: str, ticket: str | None, actor: str) -> None:
-    """Close the project, revoke its API keys, delete its webhooks; in a transaction."""
+    """Close the project, revoke its API keys, delete webhooks and alerts.
+
+    Call inside a transaction.
+    """
     now = clock.now()
     row.state, row.deletion_at = State.DELETING, now
     row.deletion_reason, row.deletion_ticket = reason, ticket
-    row.deletion_actor, row.has_webhooks = actor, False
+    row.deletion_actor, row.has_webhooks, row.alert_mail = actor, False, ""
     row.save(
         update_fields=[
             *("state", "deletion_at", "deletion_reason", "deletion_ticket"),
-            *("deletion_actor", "has_webhooks"),
+            *("deletion_actor", "has_webhooks", "alert_mail"),
         ]
     )
     live = ApiKey.objects.filter(project=row, revoked_at=None)
@@ -128,6 +132,8 @@ def _close_project(row: Project, reason: str, ticket: str | None, actor: str) ->
     live.update(revoked_at=now)
     hooks = [*Webhook.objects.filter(project=row).values_list("id", flat=True)]
     webhooks.delete_rows(hooks)
+    Alert.objects.filter(project=row).delete()
+    AlertSilence.objects.filter(project=row).delete()
     entry = partial(audit.AuditNote, actor=actor, project=row.id)
     people = project_deletions.select_unfinished(row).count()
     begun = entry(

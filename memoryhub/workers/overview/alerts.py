@@ -53,13 +53,13 @@ class AlertRound:
         stored = self.open_alerts.get(project.id, {})
         wrong = {each.key: each for each in found}
         for key, finding in wrong.items():
-            alert = stored.get(key) or self._begin(project, finding)
-            self._continue(alert, finding)
+            alert = stored.get(key) or self._begin_alert(project, finding)
+            self._continue_alert(alert, finding)
             self._queue_raised(project, alert)
         for key in stored.keys() - wrong.keys():
-            self._calm(stored[key])
+            self._note_well(stored[key])
 
-    def _begin(self, project: Project, finding: AlertFinding) -> Alert:
+    def _begin_alert(self, project: Project, finding: AlertFinding) -> Alert:
         alert = Alert(
             project=project,
             check_key=finding.key,
@@ -71,7 +71,7 @@ class AlertRound:
         self.made.append(alert)
         return alert
 
-    def _continue(self, alert: Alert, finding: AlertFinding) -> None:
+    def _continue_alert(self, alert: Alert, finding: AlertFinding) -> None:
         """Note that a check is still not well; an alert keeps its worst tone."""
         worse = _RANKS[finding.tone] > _RANKS[alert.tone]
         if worse:
@@ -80,7 +80,7 @@ class AlertRound:
             alert.well_at = None
             self.changed.append(alert)
 
-    def _calm(self, alert: Alert) -> None:
+    def _note_well(self, alert: Alert) -> None:
         """Note since when a check looks well; end its alert after some minutes."""
         if alert.well_at is None:
             alert.well_at = self.now

@@ -232,9 +232,9 @@ def test_unhealthy_check_costs_the_same_for_any_number_of_threads(
         set_counters(make_thread(agent, f"t-{n}"), refault_count=4)
     get_unhealthy(acme)
     now = timezone.now()
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         worker.look(now)
-    with django_assert_max_num_queries(32):
+    with django_assert_max_num_queries(33):
         unhealthy.get_unhealthy(acme, now=now)
 
 
