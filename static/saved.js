@@ -40,7 +40,8 @@
   function drawForm() {
     const name = make("input", { name: "title", required: true, maxLength: 40, autocomplete: "off" });
     const form = make("form", { className: "fields" }, make("label", { textContent: "Name " }, name),
-      make("button", { type: "submit", textContent: "Save" }), make("p", { className: "faint", textContent: "Kept in this browser. To share it, send the address." }));
+      make("button", { type: "submit", textContent: "Save" }),
+      make("p", { className: "faint", textContent: "Kept in this browser. To share it, send the address." }));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const saved = read(), title = name.value.trim();

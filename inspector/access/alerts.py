@@ -94,7 +94,6 @@ def show(request: HttpRequest, project: str) -> HttpResponse:
     try:
         anchor = _save_form(request, visitor)
     except Refusal as refusal:
-        visitor.project.refresh_from_db()
         return _render_page(request, visitor, refusal=refusal)
     here = reverse("alerts", kwargs={"project": project})
     return HttpResponseRedirect(f"{here}#{anchor}")

@@ -14,7 +14,7 @@ from memoryhub.queries.overview.onsets import VerdictOnset
 from memoryhub.queries.threads import last_messages, verdicts
 from memoryhub.queries.threads.last_messages import LastMessage
 from memoryhub.queries.threads.threads import ThreadLine
-from memoryhub.queries.threads.thresholds import Thresholds, get_thresholds
+from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import ThreadVerdict
 
 
@@ -166,9 +166,9 @@ def build_rows(
 
 
 def build_row_context(scene: ThreadScene) -> Context:
-    """Build the context of the row that is pushed. Four queries."""
-    project, line = scene.thread.project_id, ThreadLine.from_row(scene.thread)
-    onsets, limits = unhealthy.get_onsets(project), get_thresholds(project)
+    """Build the context of the row that is pushed. Three queries."""
+    project, line = scene.thread.project, ThreadLine.from_row(scene.thread)
+    onsets, limits = unhealthy.get_onsets(project.id), Thresholds.from_project(project)
     (row,) = build_rows([line], limits=limits, onsets=onsets)
     return {"row": row}
 

@@ -19,9 +19,10 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.paging.page_views import PageStep
 from memoryhub.queries.replay import replay
-from memoryhub.queries.threads import forks
+from memoryhub.queries.threads import forks, verdicts
 from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.turns import prices
 
 #: Events that end a page: a link to the page leads to the event before.
@@ -61,8 +62,11 @@ def build_shared_context(scene: ThreadScene) -> Context:
     """Build the context that all panels and pages of a thread share."""
     thread = scene.thread
     names = {"project": thread.project.slug, "thread": thread.name}
+    line = ThreadLine.from_row(thread)
+    limits = Thresholds.from_project(thread.project)
     return {
-        "thread": ThreadLine.from_row(thread),
+        "thread": line,
+        "thread_verdicts": verdicts.find_in_line(line, limits),
         # Of all turns, whatever moment the page shows.
         "thread_cost": prices.compute_thread_cost(
             prices.get_table(thread.project), thread

@@ -9,21 +9,12 @@ from django import template
 from inspector.overview import charts, time_plots
 from inspector.templatetags import units
 from memoryhub.queries.threads import verdicts
-from memoryhub.queries.threads.threads import ThreadLine
-from memoryhub.queries.threads.thresholds import get_thresholds
-from memoryhub.queries.threads.verdicts import ThreadVerdict
 
 register = template.Library()
 register.filter("code", charts.describe_code)
 
 #: Share of the budget beyond which a working set counts as nearly full.
 _NEARLY_FULL = 0.85
-
-
-@register.filter("wrong")
-def find_wrong(line: ThreadLine) -> tuple[ThreadVerdict, ...]:
-    """Return the thread's verdicts by the thresholds of its project. One query."""
-    return verdicts.find_in_line(line, get_thresholds(line.project))
 
 
 @register.filter

@@ -78,7 +78,7 @@ def build_form(project: Project) -> PriceForm:
 def build_refused_form(project: Project, sent: QueryDict) -> PriceForm:
     """Build the form as typed, with the problem."""
     return PriceForm(
-        currency=sent[FIELD][: MOST_CURRENCY_CHARS + 1],
+        currency=str(sent[FIELD])[: MOST_CURRENCY_CHARS + 1],
         rows=_add_free(_read_rows(sent)),
         table=prices.get_table(project),
         problem=PROBLEM,
@@ -92,7 +92,7 @@ def save_form(project: Project, sent: QueryDict, *, actor: str) -> None:
     """
     rows = _read_rows(sent)
     models = [(row.model, row.parse()) for row in rows]
-    projects.set_prices(project, currency=sent[FIELD], models=models, actor=actor)
+    projects.set_prices(project, currency=str(sent[FIELD]), models=models, actor=actor)
 
 
 def _read_rows(sent: QueryDict) -> list[PriceFormRow]:

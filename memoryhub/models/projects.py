@@ -100,8 +100,7 @@ class Project(models.Model):
             id_word="deletion_actor",
             # The slug outlives the project's data, as proof of the erasures.
             title="slug",
-            staff="observer_instructions reflector_instructions prices"
-            " alert_mail",
+            staff="observer_instructions reflector_instructions prices alert_mail",
             word="create_on_write has_webhooks consolidate state deletion_reason"
             " alert_tone",
             number="max_threads thread_count retention_idle_days"

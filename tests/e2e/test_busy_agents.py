@@ -104,14 +104,15 @@ def test_restore_against_a_busy_agent_tells_what_differed(
         page.goto(RESTORE)
         agent.goes_on()
         page.locator("main form[method=post] button").first.click()
-        expect(page.locator("h1")).to_have_text("checkpoint.restored")
+        expect(page.locator(".saved")).to_contain_text("restored")
+    page.locator(".saved a").first.click()
     differed = page.locator("#differed")
     expect(differed).to_contain_text("beat")
     expect(differed).to_contain_text(re.compile(r"\d events? came after the preview"))
     page.click("text=Undo…")
     agent.goes_on()
     page.get_by_role("button", name="Restore", exact=True).click()
-    expect(page.locator("h1")).to_have_text("checkpoint.restored")
+    expect(page.locator(".saved")).to_contain_text("restored")
     assert {*agent.statuses} <= {200, 201}
 
 

@@ -93,10 +93,10 @@ def test_checkpoint_restore_is_undone_by_hand(
         "1 to change, 1 to remove, 1 to bring back"
     )
     page.get_by_role("button", name="Restore", exact=True).click()
-    expect(page.locator("h1")).to_have_text("checkpoint.restored")
+    expect(page.locator(".saved")).to_contain_text("restored")
     page.click("text=Undo…")
     page.get_by_role("button", name="Restore", exact=True).click()
-    expect(page.locator("h1")).to_have_text("checkpoint.restored")
+    expect(page.locator(".saved")).to_contain_text("restored")
     page.goto(f"{T}/keys/seat")
     expect(page.locator(".json")).to_contain_text("12A")
 

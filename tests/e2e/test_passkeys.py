@@ -58,7 +58,7 @@ def add(page: Page, name: str = "Phone") -> None:
 
 
 def sign_out(page: Page) -> None:
-    page.click(".rail details.menu summary")
+    page.click("details.menu:not(.exports) summary")
     page.click("text=Sign out")
     page.wait_for_url("**/sign-in")
 

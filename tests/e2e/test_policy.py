@@ -37,6 +37,7 @@ def addresses(known: dict[str, str]) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_no_screen_violates_the_content_security_policy(
     known: dict[str, str], page: Page, watched: Watched
 ) -> None:

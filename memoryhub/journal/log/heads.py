@@ -242,8 +242,8 @@ def _move_thread(before: ThreadHead, after: ThreadHead, rows: ProjectedRows) -> 
     if after.listed_at != before.listed_at:
         changes["listed_at"] = after.listed_at
         changes |= listed_columns.copy_columns(changes)
-    rows = Thread.objects.filter(id=after.state.id, head_seq=before.state.seq)
-    if not rows.update(**changes, head_hash=after.chain):
+    stored = Thread.objects.filter(id=after.state.id, head_seq=before.state.seq)
+    if not stored.update(**changes, head_hash=after.chain):
         raise MovedError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -19,7 +19,7 @@ from memoryhub.queries.threads.verdicts import VERDICTS, Tone, list_verdicts
 #: Alerts that the history shows.
 SHOWN: Final = 50
 #: Title of each check and of each verdict on threads, by key.
-TITLES: Final = {
+TITLES: Final[Mapping[str, str]] = {
     **{each.flag: f"Threads: {each.word}" for each in VERDICTS},
     **checks.TITLES,
 }

@@ -24,7 +24,7 @@ from memoryhub.queries.paging import residency
 from memoryhub.queries.paging.residency import HotPage
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import verdicts
-from memoryhub.queries.threads.thresholds import Thresholds, get_thresholds
+from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import Flag, VerdictCounters
 
 Counts = Mapping[str, int]
@@ -173,7 +173,7 @@ def get_charts(
         warm_room=state.paging.settings.l1_pages,
         tools_known=len(state.paging.tools),
         pages_known=sum(len(tool.pages) for tool in state.paging.tools),
-        limits=get_thresholds(thread.project_id),
+        limits=Thresholds.from_project(thread.project),
     )
 
 

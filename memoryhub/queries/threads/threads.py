@@ -63,7 +63,6 @@ class ThreadLine(Rates):
     """A thread in a list: identity, scope, counters, times."""
 
     id: UUID
-    project: UUID
     name: str
     subject: UUID
     home: bool
@@ -125,7 +124,6 @@ class ThreadLine(Rates):
         config = orjson.loads(row.config)
         return cls(
             id=row.id,
-            project=row.project_id,
             name=row.name,
             subject=row.subject_id,
             home=row.home,

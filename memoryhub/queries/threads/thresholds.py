@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Self
-from uuid import UUID
 
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
@@ -56,12 +55,6 @@ class Thresholds(NamedTuple):
 
 
 DEFAULTS: Final = Thresholds.from_values(dict.fromkeys(BOUNDS))
-
-
-def get_thresholds(project: UUID) -> Thresholds:
-    """Return the thresholds of a project. One query."""
-    row = Project.objects.values(*BOUNDS).get(id=project)
-    return Thresholds.from_values(row)
 
 
 def build_expression(name: str) -> Coalesce:

@@ -257,7 +257,7 @@ def find_packed_at(line: TurnLine) -> datetime | None:
 
     One query, or none.
     """
-    if line.packed is None or line.packed.simulated:
+    if line.packed is None or line.packed.simulated or line.packed_seq is None:
         return None
     rows = Event.objects.filter(thread_id=line.home, seq=line.packed_seq)
     return rows.values_list("at", flat=True).get()

@@ -23,7 +23,8 @@ def send_due(notices: list[AlertNotice], *, now: datetime) -> int:
     return sum(_send_notice(each, now) for each in notices)
 
 
-def _send_notice(notice: AlertNotice, now: datetime) -> bool:
+def _send_notice(notice: AlertNotice, now: datetime) -> int:
+    """Send a notice by mail; return 1 if the mail server took the mail, else 0."""
     project: Project = notice.alert.project
     data = alerts.build_data(project, notice)
     ended = notice.kind == AlertNotice.Kind.ENDED
@@ -47,4 +48,4 @@ def _send_notice(notice: AlertNotice, now: datetime) -> bool:
         log.warning("alert.mail_failed", code=type(failure).__name__)
         good = False
     journal.run(lambda: webhooks.move_notice(notice, good=good, now=now))
-    return good
+    return int(good)

@@ -39,6 +39,7 @@ def set_thresholds(
         _, least, most = BOUNDS[name]
         if value is not None and not least <= value <= most:
             raise InvalidError(loc=name, least=least, most=most)
+    for name, value in values.items():
         setattr(project, name, value)
     _save(project, lambda: project.save(update_fields=[*values]), actor=actor)
 

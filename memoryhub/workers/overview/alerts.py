@@ -15,7 +15,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Model
 
 from memoryhub import journal
 from memoryhub.models.alerts import Alert, AlertNotice, AlertSilence
@@ -45,7 +44,8 @@ class AlertRound:
     open_alerts: dict[UUID, dict[str, Alert]]
     silences: set[tuple[UUID, str]]
     receivers: dict[UUID, list[AlertReceiver]]
-    made: list[Model] = field(default_factory=list)
+    made: list[Alert] = field(default_factory=list)
+    notices: list[AlertNotice] = field(default_factory=list)
     changed: list[Alert] = field(default_factory=list)
 
     def look_at(self, project: Project, found: Sequence[AlertFinding]) -> None:
@@ -101,7 +101,7 @@ class AlertRound:
         informed = {each.receiver for each in notices if each.tone == alert.tone}
         for each in self.receivers.get(project.id, ()):
             if each.name not in informed:
-                self.made.append(self._build_notice(alert, Kind.RAISED, each))
+                self.notices.append(self._build_notice(alert, Kind.RAISED, each))
 
     def _queue_ended(self, alert: Alert) -> None:
         """Tell each receiver that learnt of the alert that the check is well again."""
@@ -109,7 +109,7 @@ class AlertRound:
             AlertReceiver(each.webhook, each.receiver) for each in alert.notices.all()
         }
         for each in sorted(informed, key=lambda each: each.name):
-            self.made.append(self._build_notice(alert, Kind.ENDED, each))
+            self.notices.append(self._build_notice(alert, Kind.ENDED, each))
 
     def _build_notice(
         self, alert: Alert, kind: Kind, receiver: AlertReceiver
@@ -127,18 +127,18 @@ class AlertRound:
     def write(self) -> int:
         """Write the round's rows in one transaction; return how many."""
         changed = {each.id: each for each in self.changed if not each._state.adding}  # noqa: SLF001
-        if not self.made and not changed:
+        written = len(self.made) + len(self.notices) + len(changed)
+        if not written:
             return 0
         journal.run(partial(self._write_locked, [*changed.values()]))
-        return len(self.made) + len(changed)
+        return written
 
     def _write_locked(self, changed: Sequence[Alert]) -> None:
         with transaction.atomic():
             fields = ["tone", "reason", "well_at", "ended_at"]
             Alert.objects.bulk_update(changed, fields)
-            for model in (Alert, AlertNotice):
-                rows = [each for each in self.made if isinstance(each, model)]
-                model._default_manager.bulk_create(rows)
+            Alert.objects.bulk_create(self.made)
+            AlertNotice.objects.bulk_create(self.notices)
 
 
 def look(now: datetime) -> int:

@@ -52,12 +52,14 @@ FORMS = """
 /checkpoints/1/delete /checkpoints/1/restore /events/2/undo
 /keys/seat/delete /keys/seat/retime /keys/seat/set
 /observer/activate /observer/observe /observer/pause /observer/reflect
-/observer/resume
+/observer/resume /observer/instructions
 /pages/policy/delete /pages/policy/evict /pages/policy/map /pages/policy/pin
-/pages/policy/unpin /paging/flush /paging/settings
+/pages/policy/unpin /paging/flush /paging/prefetch/clear /paging/settings
+/turns/1/mark
 """
 RECORDS = """
-/events/2 /forks /prefix /slots/1 /slots/1/pictures/1 /turns/1/diff
+/events/2 /forks /paging/curves /paging/prefetch /prefix /procedures
+/slots/1 /slots/1/pictures/1 /turns/1/diff
 /turns/1/missing /turns/1/prefix /turns/1/request
 """
 #: Addresses of replay and paging, by mode.

@@ -91,8 +91,8 @@ def test_requests_are_counted_with_their_tokens(agent: Agent, acme: Project) -> 
 
 
 def test_answers_are_timed_from_their_request(agent: Agent, acme: Project) -> None:
-    factories.make_thread(agent, "t-1", budget_tokens=4_000, reserved_tokens=800)
     with time_machine.travel(NOON, tick=False) as travel:
+        factories.make_thread(agent, "t-1", budget_tokens=4_000, reserved_tokens=800)
         for seconds in (1.5, 1.5, 70):
             ask(agent, "t-1", "Where is it?")
             travel.shift(timedelta(seconds=seconds))
@@ -100,7 +100,6 @@ def test_answers_are_timed_from_their_request(agent: Agent, acme: Project) -> No
                 answer = build_message("assistant", text)
                 do(agent, "t-1", AppendSlots(slots=(answer,)))
         flush()
-    # The thread was made in another hour.
     noon = NOON.replace(minute=0, second=0)
     hour = ProjectHour.objects.get(project=acme, minutes=60, at=noon)
     assert (hour.answered_2000, hour.answered_later) == (2, 1)

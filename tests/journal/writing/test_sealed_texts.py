@@ -75,7 +75,6 @@ def fault(agent: Agent, value: Any) -> object:
 
 
 def comment(agent: Agent, value: str) -> object:
-    act(agent, BeginTurn(), "ann-1")
     text = strict_json.dump_stored(value)
     return act(agent, MarkTurn(turn=1, mark="wrong", comment=text), "ann-1")
 
@@ -134,6 +133,7 @@ def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, "ann-1", user_id="ann")
     factories.make_page(agent, "old", thread="ann-1", text="Nothing about anybody.")
     act(agent, SetTask(), "ann-1")
+    act(agent, BeginTurn(), "ann-1")
     return subjects.find_or_create(agent.project, "ann")
 
 

@@ -231,6 +231,9 @@ class Planter:
                 {"id": new("call id"), "type": "function", "function": call},
             ),
             self.client.post(f"{at}/turns", {"mode": "relaxed"}),
+            self.client.put(
+                f"{at}/turns/1/mark", {"mark": "wrong", "comment": new("of a mark")}
+            ),
             self.client.get(f"{at}/context"),
             wanted=OK,
         )
