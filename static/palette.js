@@ -48,15 +48,20 @@
 
   // Do what waits, unless what was typed last has not been looked for yet.
   function proceed() {
-    if (asked !== box().querySelector("#q").value) return;
-    const act = waiting;
-    waiting = null;
-    act?.();
+    if (waiting && asked === box().querySelector("#q").value && waiting() !== false) waiting = null;
   }
 
   function open(hit, now) {
     if (now && hit.dataset.now) location.assign(hit.dataset.now);
     else hit.click();
+  }
+
+  // A search of a project has its first hits some requests later.
+  function openFirst(now) {
+    const [first] = hits();
+    if (!first) return false;
+    open(first, now);
+    return true;
   }
 
   document.addEventListener("keydown", (event) => {
@@ -73,9 +78,10 @@
       waiting = () => move(key === "ArrowDown" ? 1 : -1);
       proceed();
     } else if (key === "Enter" && target.id === "q") {
+      if (asked === target.value && openFirst(shiftKey)) return event.preventDefault();
       // It is looked for anew.
       asked = null;
-      waiting = () => hits().length && open(hits()[0], shiftKey);
+      waiting = () => openFirst(shiftKey);
       if (shiftKey) target.form.requestSubmit();
     } else if (key === "Enter" && shiftKey && target.matches(".hit")) {
       event.preventDefault();
@@ -90,9 +96,15 @@
     event.preventDefault();
     show(link);
   });
+  // Whoever types on wants something else.
+  document.addEventListener("input", ({ target }) => { if (target.id === "q") waiting = null; });
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
+    if (detail.target?.id === "scan" && box()) proceed();
     if (detail.target?.id !== "found") return;
     asked = detail.requestConfig.parameters.q;
+    // The search page is at the address of what it shows.
+    const shown = detail.xhr.getResponseHeader("MH-Address");
+    if (shown) history.replaceState(history.state, "", shown);
     if (box()) proceed();
   });
   // The first hit is previewed by itself; not over one that somebody chose.

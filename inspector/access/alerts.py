@@ -96,7 +96,7 @@ def show(request: HttpRequest, project: str) -> HttpResponse:
     except Refusal as refusal:
         return _render_page(request, visitor, refusal=refusal)
     here = reverse("alerts", kwargs={"project": project})
-    return HttpResponseRedirect(f"{here}#{anchor}")
+    return HttpResponseRedirect(f"{here}?saved={anchor}#{anchor}")
 
 
 def _save_form(request: HttpRequest, visitor: Visitor) -> str:
@@ -114,7 +114,7 @@ def _save_form(request: HttpRequest, visitor: Visitor) -> str:
     if "check" in sent:
         until = _parse_until(sent.get("for", ""), sent.get("until", ""))
         alerts.set_silence(project, sent["check"], until=until, actor=actor)
-        return "history"
+        return "open"
     chosen = {each.id for each in webhooks.list_webhooks(project)}
     ids = {str(each): each for each in chosen}
     alerts.set_receivers(
@@ -176,6 +176,7 @@ def _render_page(
         "tones": alerts.TONES,
         "hours": SILENCES,
         "silences": silences,
+        "saved": request.GET.get("saved", ""),
         "least_until": now.strftime("%Y-%m-%dT%H:%M"),
     }
     return shell.render_page(

@@ -13,7 +13,7 @@ from django.utils.functional import SimpleLazyObject
 
 from inspector.access import access
 from inspector.drawing.scenes import ThreadScene
-from inspector.lists import memory_counts, panels
+from inspector.lists import panels
 from inspector.web import asof, shell
 from inspector.web.asof import ShownMoment
 from inspector.web.visitors import Visitor
@@ -128,11 +128,7 @@ def render_thread_page(
     status: int = 200,
 ) -> HttpResponse:
     """Render a page about a thread, such as a form; as of now without a scene."""
-    scene = scene or ThreadScene(thread=row)
-    shared = panels.build_shared_context(scene)
-    # Counted only where the template shows the views of memory.
-    counts = partial(memory_counts.count_views, row, scene.at_seq)
-    shared["memory_counts"] = SimpleLazyObject(counts)
+    shared = panels.build_shared_context(scene or ThreadScene(thread=row))
     return shell.render_page(
         request,
         template,

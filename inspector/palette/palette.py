@@ -110,7 +110,7 @@ def show_panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
         # The address of the page is that of the search which the page now shows.
         handle = context["address"]
         query = f"?{stored_searches.PARAMETER}={handle}" if handle else ""
-        answer.headers["HX-Replace-Url"] = f"{page}{query}"
+        answer.headers["MH-Address"] = f"{page}{query}"
     return answer
 
 

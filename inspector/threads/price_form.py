@@ -19,8 +19,8 @@ from memoryhub.services.access import projects
 #: The field that only this form has.
 FIELD: Final = "currency"
 PROBLEM: Final = (
-    "Give each model a name of its own and a price of input, as 0.40. Empty prices of "
-    "cached input and of output are as the input's."
+    "Give each model a name of its own and a price of input with a point, as 0.40. "
+    "Empty prices of cached input and of output are as the input's."
 )
 #: Names of the inputs in a row.
 _COLUMNS: Final = ("model", "price", "cached", "answers")
