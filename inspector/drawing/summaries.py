@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
+from memoryhub.kernel.memory.nouns import MOVED_FIELDS
 from memoryhub.kernel.messages.words import render_content_words
 from memoryhub.queries.threads.events import ThreadEventLine
 
@@ -307,8 +308,11 @@ def _summarise_checkpoint(body: Body) -> str:
 
 def _summarise_restore(body: Body) -> str:
     parts = ", ".join(body["parts"])
-    moved = f"{body.get('set', 0):,} set, {body.get('removed', 0):,} removed"
-    return f"{parts} of checkpoint {body['target']}; {moved}"
+    moved = [f"keys: {body.get('set', 0):,} set, {body.get('removed', 0):,} removed"]
+    moved += [
+        f"{name}: {body[name]:,} changed" for name in MOVED_FIELDS if body.get(name)
+    ]
+    return f"{parts} of checkpoint {body['target']}; {'; '.join(moved)}"
 
 
 def _name_checkpoint(body: Body) -> str:

@@ -303,7 +303,11 @@ def run_concierge(life: AgentLife) -> None:
         except ServerRefusedError as refused:
             if refused.code not in FORGOTTEN:
                 raise
-            life.open.remove(thread)
+            # A guest who was forgotten before the stay has no open thread.
+            if thread in life.open:
+                life.open.remove(thread)
+            # Everybody may have been forgotten: nobody knocks without a pause.
+            life.rest_for(20)
 
 
 def _serve_guest(

@@ -206,7 +206,7 @@ def test_memory_events_are_summarised_on_the_timeline(
         "running, data, description, started at",
         "current step, progress percent",
         "before, 2 keys, 2 notes",
-        "keys, notes, task of checkpoint 7; 2 set, 1 removed",
+        "keys, notes, task of checkpoint 7; keys: 2 set, 1 removed",
         "It was a mistake.",
     ):
         assert said in page, said
