@@ -88,8 +88,6 @@ def test_overview_of_memory_shows_the_log_as_of_then(
     page = text_of(viewer, f"{thread}/memory")
     assert f"{len(log)} in requests" in page
     assert all(html.escape(line.text) in page for line in (log[-1].lines or ())[-8:])
-    seen = state_of(row).observing
-    assert f'<span class="held">{len(seen.log) + len(seen.chunks)}</span>' in page
     before = text_of(viewer, f"{thread}?tab=memory&at_seq={last.seq - 1}")
     found = observers.list_log(row, seq=last.seq - 1, newest=8)
     lines = [line for view in found for line in view.lines or ()][-8:]
