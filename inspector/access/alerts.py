@@ -1,3 +1,5 @@
+"""Alerts of a project: thresholds, receivers, silences and history, for owners."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping

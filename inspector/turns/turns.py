@@ -20,7 +20,7 @@ from memoryhub.kernel.state.turn_marks import MarkWord
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay.states import load_state
 from memoryhub.queries.turns import exchanges, prices, turns
-from memoryhub.queries.turns.prices import EstimatedCost
+from memoryhub.queries.turns.prices import EstimatedCost, PriceTable
 from memoryhub.queries.turns.turns import TurnLine
 
 #: Characters of a text in a row.
@@ -50,6 +50,7 @@ def list_turn_rows(
 
     Three queries. `row` comes with its subject and project.
     """
+    table, model = prices.get_table(row.project), prices.find_model(row)
     answers = exchanges.count_answer_tokens(lines)
     questions = exchanges.list_questions(row, lines)
     return [
@@ -62,20 +63,21 @@ def list_turn_rows(
             if line.n in questions and questions[line.n].content is not None
             else None,
             mark=marks.get(line.n),
-            cost=_compute_cost(row, line, answers.get(line.n, 0)),
+            cost=_compute_cost(table, model, line, answers.get(line.n, 0)),
             answer_tokens=answers.get(line.n, 0),
         )
         for line in lines
     ]
 
 
-def _compute_cost(row: Thread, line: TurnLine, answers: int) -> EstimatedCost | None:
+def _compute_cost(
+    table: PriceTable, model: str | None, line: TurnLine, answers: int
+) -> EstimatedCost | None:
     """Compute a turn's cost; an unknown prefix counts as not cached."""
     if line.packed is None:
         return None
     tokens, cached = line.packed.tokens, line.packed.prefix_tokens or 0
-    table = prices.get_table(row.project)
-    return table.compute_cost(tokens, cached, answers, model=prices.find_model(row))
+    return table.compute_cost(tokens, cached, answers, model=model)
 
 
 def _build_list(ask: ListRequest[ThreadMoment]) -> Context:

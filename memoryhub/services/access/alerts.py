@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -10,18 +10,15 @@ from uuid import UUID
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.db import transaction
 
-from memoryhub import journal
 from memoryhub.errors import InvalidError
-from memoryhub.journal import audit
-from memoryhub.journal.log import fence
 from memoryhub.models.alerts import AlertNotice, AlertSilence
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.webhooks import Webhook
 from memoryhub.queries.overview.alerts import TITLES
 from memoryhub.queries.threads.thresholds import BOUNDS
+from memoryhub.services.access import projects
 from memoryhub.services.access.webhooks import ALERT_TYPES
 
 #: Words of tones, as pages and notices say them.
@@ -41,7 +38,9 @@ def set_thresholds(
             raise InvalidError(loc=name, least=least, most=most)
     for name, value in values.items():
         setattr(project, name, value)
-    _save(project, lambda: project.save(update_fields=[*values]), actor=actor)
+    projects.write_change(
+        project, lambda: project.save(update_fields=[*values]), actor=actor
+    )
 
 
 def set_receivers(
@@ -75,7 +74,7 @@ def set_receivers(
                 types |= ALERT_TYPES
             Webhook.objects.filter(id=row.id).update(types=" ".join(sorted(types)))
 
-    _save(project, write, actor=actor)
+    projects.write_change(project, write, actor=actor)
 
 
 def set_silence(
@@ -99,7 +98,7 @@ def set_silence(
                 project=project, check_key=check, defaults={"until": until}
             )
 
-    _save(project, write, actor=actor)
+    projects.write_change(project, write, actor=actor)
 
 
 def build_data(project: Project, notice: AlertNotice) -> dict[str, Any]:
@@ -126,21 +125,3 @@ def _render_time(at: datetime) -> str:
 def _get_origin() -> str:
     """Return the first origin that the server has; without any, URLs are paths."""
     return next((str(each).rstrip("/") for each in settings.ORIGINS), "")
-
-
-def _save(project: Project, write: Callable[[], Any], *, actor: str) -> None:
-    """Write and append an audit entry in one transaction, through the writer."""
-
-    def run() -> None:
-        with transaction.atomic():
-            fence.require_active(project.id)
-            write()
-            audit.append(
-                actor=actor,
-                action="project.changed",
-                project=project.id,
-                target_kind="project",
-                target_id=str(project.id),
-            )
-
-    journal.run(run)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
@@ -292,6 +292,11 @@ def require_lifetimes(
             raise InvalidError(loc=loc, least=least, most=MOST_TTL_SECONDS)
 
 
+def write_change(project: Project, write: Callable[[], Any], *, actor: str) -> None:
+    """Write rows about the project through the writer, with an audit entry."""
+    journal.run(partial(_write_audited, project, write, actor=actor))
+
+
 def _save_change(project: Project, fields: Sequence[str], *, actor: str) -> None:
     """Save the fields through the writer, with an audit entry."""
     journal.run(partial(_save_fields, project, fields, actor=actor))
@@ -299,9 +304,14 @@ def _save_change(project: Project, fields: Sequence[str], *, actor: str) -> None
 
 def _save_fields(project: Project, fields: Sequence[str], *, actor: str) -> None:
     """Save the fields and an audit entry in one transaction; runs in the writer."""
+    save = partial(project.save, update_fields=fields)
+    _write_audited(project, save, actor=actor)
+
+
+def _write_audited(project: Project, write: Callable[[], Any], *, actor: str) -> None:
     with transaction.atomic():
         fence.require_active(project.id)
-        project.save(update_fields=fields)
+        write()
         _audit_project("project.changed", project, actor=actor)
 
 

@@ -343,6 +343,33 @@ def test_project_scan_skips_threads_that_can_not_match(
     assert find("zebra") == ["t-2"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("naïve", "ÉCOLE", "東京", "京都", "straße", "STRASSE", "user_id", "userId"),
+        *("don't", "2026-11-30", "30 november", "tests", "testing", "b-c", "C++"),
+        *('"see Tokyo 東京"', "the", "the and", "role:user ferry", "7"),
+    ],
+)
+def test_project_scan_finds_what_the_search_of_each_thread_finds(
+    agent: Agent, text: str
+) -> None:
+    for n, said in enumerate(
+        (
+            "A naïve école, and the straße of a STRASSE.",
+            "We see Tokyo 東京都 and 京都.",
+            "user_id or userId: a.b-c, don't, C++ of 7 tests on 2026-11-30",
+            "The ferries leave.",
+        )
+    ):
+        factories.append(agent, f"t-{n}", said)
+    request = SearchRequest.parse(text)
+    rows = [factories.get_thread(agent, f"t-{n}") for n in range(4)]
+    each = {row.name for row in rows if search_thread(row, request).items}
+    scan = iter_project(agent.project, request)
+    assert {found.thread.name for found in scan if found.result.items} == each
+
+
 def test_search_cost_follows_the_size_of_the_subject(
     agent: Agent, django_assert_max_num_queries: Any
 ) -> None:
