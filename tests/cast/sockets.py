@@ -19,6 +19,8 @@ from django.test import RequestFactory
 
 from inspector import BUILD
 from inspector.access import access
+from inspector.live.hub import hub
+from inspector.loader import loader
 from inspector.web.cookies import build_name
 from memoryhub.asgi import Lifespan, application
 from memoryhub.models.access.operators import Operator
@@ -53,6 +55,17 @@ async def serving() -> AsyncIterator[None]:
     finally:
         await lifespan.stop()
         channel_layers.backends.clear()
+
+
+async def restart_hub() -> None:
+    """Start the hub anew, with whatever a test has set.
+
+    Loaded first: else the first socket would start the hub a second time, and stopping
+    it might wait for tasks of an earlier test's loop.
+    """
+    await loader.load()
+    await hub.stop()
+    await hub.start()
 
 
 class Line:

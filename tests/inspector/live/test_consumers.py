@@ -25,7 +25,14 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.cast.sockets import ORIGIN, Socket, send_until_closed, serving, sign_in
+from tests.cast.sockets import (
+    ORIGIN,
+    Socket,
+    restart_hub,
+    send_until_closed,
+    serving,
+    sign_in,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HEAD = ["head"]
@@ -273,8 +280,7 @@ async def test_sockets_are_checked_without_a_message(
     served: None, session: str, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hubs, "CHECK_SECONDS", 0.01)
-    await hub.stop()
-    await hub.start()
+    await restart_hub()
     socket = await open_socket(session, thread.id)
     await read(Session.objects.filter(session_key=session).delete)
     assert await socket.read_closing_code() == 4401

@@ -25,7 +25,7 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import slots
 from tests.cast import factories
-from tests.cast.sockets import Socket, number_of, serving, sign_in
+from tests.cast.sockets import Socket, number_of, restart_hub, serving, sign_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -258,8 +258,7 @@ async def test_idle_thread_sends_heartbeats(
     served: None, session: str, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hubs, "LOOK_SECONDS", 0.05)
-    await hub.stop()
-    await hub.start()
+    await restart_hub()
     socket = await open_watching_socket(session, thread)
     beat = await socket.control("beat")
     assert beat["heads"] == {str(thread.id): thread.head_seq}
@@ -362,8 +361,7 @@ async def test_burst_of_events_loses_no_event(
     """Each event is shown or named as passed, and the last page is current."""
     async with serving():
         channel_layers.set("default", LossyLayer())
-        await hub.stop()
-        await hub.start()
+        await restart_hub()
         socket = await open_watching_socket(session, thread, "events")
         writes = asyncio.ensure_future(burst(agent, 2000))
         shown, passed = {*range(1, thread.head_seq + 1)}, set[int]()
