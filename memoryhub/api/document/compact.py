@@ -15,7 +15,7 @@ _SCALARS: Final = frozenset({"boolean", "integer", "number", "string"})
 #: Members that hold example values, not schemas, whatever the values contain.
 _VALUES: Final = ("example", "examples")
 #: Share of an example's bytes from which its records' examples stand for it.
-_MOSTLY: Final = 0.7
+_LARGELY: Final = 0.45
 
 
 class Shared:
@@ -105,7 +105,7 @@ def prune(schemas: dict[str, SchemaPart], roots: Any) -> None:
 
 
 def share_examples(schemas: dict[str, SchemaPart]) -> None:
-    """Replace examples that mostly consist of records by examples of these records.
+    """Replace examples that largely consist of records by examples of these records.
 
     A record of many answers then has one example, of which programs compose those of
     the answers.
@@ -116,7 +116,7 @@ def share_examples(schemas: dict[str, SchemaPart]) -> None:
         (example,) = schema.get("examples", [None])
         records = [*_iter_records(schema, example)]
         size = _measure([record for _, record in records])
-        if not records or size < _MOSTLY * _measure(example):
+        if not records or size < _LARGELY * _measure(example):
             continue
         del schema["examples"]
         for name, record in records:
