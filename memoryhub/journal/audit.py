@@ -75,7 +75,8 @@ TARGETS = frozenset(
 
 #: Ids, prefixes of keys and numbers: no value that a client chooses.
 _ID = re.compile(r"[0-9A-Za-z_-]{0,64}")
-#: Templates of our routes: `p/<project:project>/threads/<name:thread>/keys`.
+#: Templates of our routes: `p/<project:project>/threads/<name:thread>/keys`; or the
+#: area of the settings that changed: `settings/prices`.
 _ROUTE = re.compile(r"[a-z0-9_./:<>-]{1,120}")
 _CODES = frozenset(
     each.code

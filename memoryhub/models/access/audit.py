@@ -30,7 +30,7 @@ class AuditEntry(models.Model):
     #: `done`, `refused` or the code of the refusal.
     outcome = models.CharField(max_length=40)
     count = models.BigIntegerField(default=0)
-    #: Route template and range of seqs, when content was read.
+    #: Route template and range of seqs of a look; the area of changed settings.
     route = models.CharField(max_length=120, null=True)
     first_seq = models.BigIntegerField(null=True)
     last_seq = models.BigIntegerField(null=True)

@@ -39,7 +39,10 @@ def set_thresholds(
     for name, value in values.items():
         setattr(project, name, value)
     projects.write_change(
-        project, lambda: project.save(update_fields=[*values]), actor=actor
+        project,
+        lambda: project.save(update_fields=[*values]),
+        area="thresholds",
+        actor=actor,
     )
 
 
@@ -74,7 +77,7 @@ def set_receivers(
                 types |= ALERT_TYPES
             Webhook.objects.filter(id=row.id).update(types=" ".join(sorted(types)))
 
-    projects.write_change(project, write, actor=actor)
+    projects.write_change(project, write, area="receivers", actor=actor)
 
 
 def set_silence(
@@ -98,7 +101,7 @@ def set_silence(
                 project=project, check_key=check, defaults={"until": until}
             )
 
-    projects.write_change(project, write, actor=actor)
+    projects.write_change(project, write, area="silence", actor=actor)
 
 
 def build_data(project: Project, notice: AlertNotice) -> dict[str, Any]:

@@ -111,7 +111,8 @@ def configure(
     if create_on_write is not None:
         project.create_on_write = create_on_write
 
-    _save_change(project, ["max_threads", "create_on_write"], actor=actor)
+    fields = ["max_threads", "create_on_write"]
+    _save_change(project, fields, area="limits", actor=actor)
 
 
 def set_retention(
@@ -125,7 +126,7 @@ def set_retention(
     require_idle_days(idle_days)
     project.retention_idle_days = idle_days
 
-    _save_change(project, ["retention_idle_days"], actor=actor)
+    _save_change(project, ["retention_idle_days"], area="retention", actor=actor)
 
 
 def set_consolidation(
@@ -143,7 +144,7 @@ def set_consolidation(
     wait by now.
     """
     _update_consolidation(project, auto=auto, backlog=backlog)
-    _save_change(project, _CONSOLIDATION_FIELDS, actor=actor)
+    _save_change(project, _CONSOLIDATION_FIELDS, area="consolidation", actor=actor)
 
 
 async def set_consolidation_async(
@@ -152,8 +153,9 @@ async def set_consolidation_async(
     """Turn consolidation on or off as `set_consolidation` does, for coroutines."""
     found = await read(Project.objects.get, id=project)
     await read(_update_consolidation, found, auto=auto, backlog=backlog)
+    save = partial(found.save, update_fields=_CONSOLIDATION_FIELDS)
     await journal.run_async(
-        partial(_save_fields, found, _CONSOLIDATION_FIELDS, actor=actor)
+        partial(_write_audited, found, save, area="consolidation", actor=actor)
     )
     return found
 
@@ -186,7 +188,7 @@ def set_observer_instructions(
         if len(text.strip().encode(errors="replace")) > MOST_INSTRUCTION_BYTES:
             raise InvalidError(loc=name, most=MOST_INSTRUCTION_BYTES)
         setattr(project, name, text.strip())
-    _save_change(project, [*texts], actor=actor)
+    _save_change(project, [*texts], area="observing", actor=actor)
 
 
 def set_prices(
@@ -212,7 +214,7 @@ def set_prices(
     rows = [(name, price.model_dump(exclude_none=True)) for name, price in models]
     table = {"currency": currency, "models": rows}
     project.prices = orjson.dumps(table).decode() if rows else ""
-    _save_change(project, ["prices"], actor=actor)
+    _save_change(project, ["prices"], area="prices", actor=actor)
 
 
 def _is_short(name: str, most: int) -> bool:
@@ -277,7 +279,7 @@ def set_lifetimes(
     project.default_ttl_seconds = default_ttl_seconds
     project.expired_value_grace_seconds = grace_seconds
     fields = ["default_ttl_seconds", "expired_value_grace_seconds"]
-    _save_change(project, fields, actor=actor)
+    _save_change(project, fields, area="lifetimes", actor=actor)
 
 
 def require_lifetimes(
@@ -292,30 +294,39 @@ def require_lifetimes(
             raise InvalidError(loc=loc, least=least, most=MOST_TTL_SECONDS)
 
 
-def write_change(project: Project, write: Callable[[], Any], *, actor: str) -> None:
-    """Write rows about the project through the writer, with an audit entry."""
-    journal.run(partial(_write_audited, project, write, actor=actor))
+def write_change(
+    project: Project, write: Callable[[], Any], *, area: str, actor: str
+) -> None:
+    """Write rows about the project through the writer, with an audit entry.
+
+    The entry names the area of the settings, such as `prices`, and no value.
+    """
+    journal.run(partial(_write_audited, project, write, area=area, actor=actor))
 
 
-def _save_change(project: Project, fields: Sequence[str], *, actor: str) -> None:
+def _save_change(
+    project: Project, fields: Sequence[str], *, area: str, actor: str
+) -> None:
     """Save the fields through the writer, with an audit entry."""
-    journal.run(partial(_save_fields, project, fields, actor=actor))
-
-
-def _save_fields(project: Project, fields: Sequence[str], *, actor: str) -> None:
-    """Save the fields and an audit entry in one transaction; runs in the writer."""
     save = partial(project.save, update_fields=fields)
-    _write_audited(project, save, actor=actor)
+    write_change(project, save, area=area, actor=actor)
 
 
-def _write_audited(project: Project, write: Callable[[], Any], *, actor: str) -> None:
+def _write_audited(
+    project: Project, write: Callable[[], Any], *, area: str, actor: str
+) -> None:
+    """Write and append an audit entry in one transaction; runs in the writer."""
     with transaction.atomic():
         fence.require_active(project.id)
         write()
-        _audit_project("project.changed", project, actor=actor)
+        _audit_project(
+            "project.changed", project, actor=actor, route=f"settings/{area}"
+        )
 
 
-def _audit_project(action: str, project: Project, *, actor: str) -> None:
+def _audit_project(
+    action: str, project: Project, *, actor: str, route: str | None = None
+) -> None:
     """Append an audit entry about the project; call inside a transaction."""
     audit.append(
         actor=actor,
@@ -323,6 +334,7 @@ def _audit_project(action: str, project: Project, *, actor: str) -> None:
         project=project.id,
         target_kind="project",
         target_id=str(project.id),
+        route=route,
     )
 
 

@@ -203,9 +203,10 @@ def test_project_settings_are_audited(acme: Project) -> None:
     projects.set_retention(acme, idle_days=30, actor=ACTOR)
     projects.set_lifetimes(acme, default_ttl_seconds=60, grace_seconds=60, actor=ACTOR)
     entries = AuditEntry.objects.filter(action="project.changed")
-    assert [(each.actor_ref, each.target_id) for each in entries] == [
-        ("0197", str(acme.id))
-    ] * 3
+    assert [(each.actor_ref, each.target_id, each.route) for each in entries] == [
+        ("0197", str(acme.id), f"settings/{area}")
+        for area in ("limits", "retention", "lifetimes")
+    ]
     assert verify().wrong is None
 
 
