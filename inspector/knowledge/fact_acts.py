@@ -48,8 +48,9 @@ def act(
         change = VERBS[verb](story, sent)
         if posted and change is not None:
             (command, _), actor = change, visit.visitor.actor
-            homes.perform(row, command, actor=actor, epoch=row.epoch)
-            return person_visits.redirect_to_page("facts", visit.names, {})
+            receipt = homes.perform(row, command, actor=actor, epoch=row.epoch)
+            query = {"done": receipt.events[-1].seq} if receipt.events else {}
+            return person_visits.redirect_to_page("facts", visit.names, query)
     except Refusal as refusal:
         problem = refusal
     return person_visits.render_page(

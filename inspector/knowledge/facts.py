@@ -58,6 +58,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "saved": editing.find_saved(request, visit.home, facts.find_edit)
         if visit.home
         else None,
+        "done": asof.read_number(request, "done"),
         "acts": ["correct", *VERBS] if visit.editable else [],
         "chosen": name,
         "holding": [

@@ -55,7 +55,8 @@ def undo(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
         return _render_refused(request, project, row, edit=edit, refusal=refusal)
     person = {"project": project, "subject": str(row.subject_id)}
     if edit.fact:
-        return person_visits.redirect_to_page("facts", person, {})
+        query = {"done": receipt.events[-1].seq} if receipt.events else {}
+        return person_visits.redirect_to_page("facts", person, query)
     if edit.block is not None:
         return block_acts.redirect_to_saved(person, receipt, edit.name)
     if edit.key is None:
