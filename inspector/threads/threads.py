@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -45,6 +46,8 @@ from memoryhub.services.threads import operator_threads
 
 #: Default order.
 _SORT = "active"
+#: Path of a list behind its thread.
+_VIEW = re.compile("[a-z]{1,20}")
 #: Time ranges since the last activity that the page links to, in hours.
 RANGES = {"15m": 0.25, "1h": 1, "24h": 24, "7d": 168, "30d": 720}
 
@@ -304,11 +307,13 @@ def close(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 @require_post
 @require_signed_in
 def reopen(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Reopen a thread, and return to the page of the thread that had the form."""
     visitor = access.require_visitor(request, project)
     row = access.require_thread(visitor, thread)
     visitor.require_role(Membership.Role.EDITOR)
     operator_threads.reopen(row, actor=visitor.actor)
-    return HttpResponseRedirect(_build_thread_url(project, thread))
+    where, view = _build_thread_url(project, thread), request.POST.get("view", "")
+    return HttpResponseRedirect(f"{where}/{view}" if _VIEW.fullmatch(view) else where)
 
 
 def _render_close(

@@ -314,7 +314,9 @@ def test_closing_a_thread_requires_an_editor(
 def test_closed_thread_is_reopened(browser: Browser, three: None) -> None:
     client = browser("editor")
     client.post(f"{LIST}/alpha/close", {"reason": "completed"})
-    assert client.post(f"{LIST}/alpha/reopen").status_code == 302
+    for view, page in (("checkpoints", "/checkpoints"), ("//evil.example", "")):
+        back = client.post(f"{LIST}/alpha/reopen", {"view": view})
+        assert back.headers["Location"] == f"{LIST}/alpha{page}"
     assert Thread.objects.get(name="alpha").status == "open"
     assert client.post(f"{LIST}/alpha/close", {"reason": "bored"}).status_code == 422
     assert client.get(f"{LIST}/alpha/reopen").status_code == 405
