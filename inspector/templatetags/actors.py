@@ -23,6 +23,18 @@ def actor(context: Context, actor_id: str) -> str:
     return format_html('<span class="actor" title="{}">{}</span>', actor_id, name)
 
 
+@register.simple_tag(takes_context=True)
+def recipient(context: Context, word: str) -> str:
+    """Render a recipient of a receipt, `key:<prefix>` or `export:<actor>`, in words."""
+    kind, _, ref = word.partition(":")
+    if kind == "key":
+        return format_html("API key {}", actor(context, f"agent:{ref}"))
+    if kind == "export" and ":" in ref:
+        return format_html("Export by {}", actor(context, ref))
+    what = {"export": "Export by a", "model": "Model at", "project": "Project"}
+    return format_html('{} <span class="mono">{}</span>', what.get(kind, kind), ref)
+
+
 @register.filter
 def screen_title(route: str | None) -> str:
     """Render a route as the name of its page: `Threads`, `Thread`, `Slots`.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
+from django.template import Context
+
 from inspector.people import subject_acts
+from inspector.templatetags.actors import recipient
 from inspector.web import forgetting
 from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.models.erasures import Erasure, Hold
@@ -29,6 +33,17 @@ def test_every_word_of_a_receipt_is_explained() -> None:
     retained = receipts.list_retained("record")
     assert {each["reason"] for each in retained} <= forgetting.KEPT.keys()
     assert {each["what"] for each in retained} == forgetting.STAYS.keys()
+
+
+def test_recipients_of_a_receipt_have_names() -> None:
+    context = Context({"actors": {"agent:k1": "concierge", "operator:7": "Ann"}})
+    told = [
+        re.sub("<[^>]+>", "", recipient(context, word))
+        for word in ("key:k1", "export:operator:7", "export:command", "model:host")
+    ]
+    assert told == [
+        "API key concierge", "Export by Ann", "Export by a command", "Model at host"
+    ]  # fmt: skip
 
 
 def test_remaining_copies_are_told_in_plain_words() -> None:
