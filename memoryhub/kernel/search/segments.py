@@ -11,7 +11,7 @@ import struct
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, count
 from typing import Any, Final, NamedTuple
@@ -80,13 +80,14 @@ class Postings:
     starts: Numbers
     records: Numbers
     counts: Numbers
+    #: Approximate size in bytes. Counted once: an index is weighed at each search.
+    size: int = field(init=False)
 
-    @property
-    def size(self) -> int:
-        """Approximate size in bytes."""
+    def __post_init__(self) -> None:
         words = sum(map(len, self.words)) + 120 * len(self.words)
         arrays = (self.starts, self.records, self.counts)
-        return words + sum(each.nbytes for each in arrays)
+        size = words + sum(each.nbytes for each in arrays)
+        object.__setattr__(self, "size", size)
 
     def find(self, word: str) -> int | None:
         """Return the number of a word; None if the postings do not hold the word."""
