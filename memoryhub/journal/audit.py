@@ -57,7 +57,7 @@ ACTIONS = frozenset(
         *("operator.identity_bound", "operator.identity_unbound"),
         *("role.changed", "project.made", "project.changed"),
         *("project.deletion_begun", "project.deleted"),
-        *("verified", "scanned", "replayed", "journal.rebuilt"),
+        *("verified", "scanned", "drilled", "replayed", "journal.rebuilt"),
     }
 )
 #: Why an operator looks at content; chosen at sign-in.

@@ -81,6 +81,12 @@ def prepare_existing(*, held_back: bool = False) -> None:
 
     Raises StartRefusedError with the folder's name instead of beginning another hub.
     """
+    require_hub()
+    prepare(held_back=held_back)
+
+
+def require_hub() -> None:
+    """Raise StartRefusedError with the place where there is no hub yet."""
     if is_new():
         where = f"in {settings.DATA_DIR}"
         if connections["default"].vendor != "sqlite":
@@ -89,7 +95,6 @@ def prepare_existing(*, held_back: bool = False) -> None:
             f"hub_missing: there is no hub {where} yet. Another folder is named in "
             f"MEMORYHUB_DATA; `{PROGRAM} create_project NAME` begins a hub here"
         )
-    prepare(held_back=held_back)
 
 
 def is_new() -> bool:

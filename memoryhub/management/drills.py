@@ -1,0 +1,252 @@
+"""Drills: a backup is restored elsewhere, verified, scanned, timed and compared."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db import DatabaseError, connections
+
+from memoryhub.errors import Refusal
+from memoryhub.management.backup_copies import (
+    BackupPlace,
+    BackupUnusableError,
+    ScratchHub,
+    restore_backup,
+)
+from memoryhub.models.events import Event
+from memoryhub.models.threads import Thread
+
+FORMAT: Final = "memoryhub.drill/1"
+#: Commands on the restored instance, in the order of a restore.
+STEPS: Final[Mapping[str, Sequence[str]]] = {
+    "replay": ("forget", "--replay"),
+    "anchor": ("anchor", "--anew"),
+    "verify": ("verify", "--all"),
+    "contexts": ("verify", "--contexts", "--all"),
+    "scan": ("scan",),
+}
+#: Most differences that a report names.
+NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubFigures:
+    """Counts of a memory database, and the head of each thread's chain."""
+
+    events: int
+    newest: datetime | None
+    #: Seq and hash of the newest event, by thread.
+    heads: Mapping[UUID, tuple[int, bytes]]
+
+    def to_json(self) -> dict[str, Any]:
+        newest = self.newest.isoformat() if self.newest else None
+        return {"threads": len(self.heads), "events": self.events, "newest": newest}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillStep:
+    """A step that was done: its seconds, and the last line that its command wrote."""
+
+    name: str
+    seconds: float
+    passed: bool
+    says: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "seconds": round(self.seconds, 3),
+            "passed": self.passed,
+            "says": self.says,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class DrillReport:
+    """Steps of a drill, and figures of the backup, the restored and the live hub."""
+
+    at: datetime
+    steps: list[DrillStep] = field(default_factory=list)
+    live: HubFigures | None = None
+    backup: HubFigures | None = None
+    restored: HubFigures | None = None
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        stopped = self.restored is None or not all(each.passed for each in self.steps)
+        return not (stopped or self.differences)
+
+    @property
+    def seconds(self) -> float:
+        return sum(each.seconds for each in self.steps)
+
+    @property
+    def missing_events(self) -> int | None:
+        """Number of events that the live hub has and the backup lacks."""
+        if self.live is None or self.backup is None:
+            return None
+        return max(0, self.live.events - self.backup.events)
+
+    def to_json(self) -> dict[str, Any]:
+        figures = {
+            name: found.to_json() if found else None
+            for name, found in (
+                ("live", self.live),
+                ("backup", self.backup),
+                ("restored", self.restored),
+            )
+        }
+        return {
+            "format": FORMAT,
+            "at": self.at.isoformat(),
+            "passed": self.passed,
+            "seconds": round(self.seconds, 3),
+            "steps": [each.to_json() for each in self.steps],
+            **figures,
+            "missing_events": self.missing_events,
+            "differences": self.differences[:NAMED],
+            "difference_count": len(self.differences),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Drill:
+    """A running drill. `say` receives a line for each step and of each command."""
+
+    scratch: ScratchHub
+    report: DrillReport
+    say: Callable[[str], object]
+
+    @contextmanager
+    def time_step(self, name: str) -> Iterator[None]:
+        """Time work of this process as a step; a failure is its result.
+
+        The report is then stopped: its last step has not passed.
+        """
+        self.say(f"{name} …")
+        began, reason = time.monotonic(), ""
+        try:
+            yield
+        except (BackupUnusableError, OSError, sqlite3.Error) as failure:
+            reason = str(failure)
+        except Refusal as refusal:
+            reason = refusal.code
+        except DatabaseError as failure:
+            # The driver's text may hold an address with a password.
+            reason = f"the database can't be read ({type(failure).__name__})"
+        self._note_step(name, began, passed=not reason, says=reason)
+
+    def restore(self, place: BackupPlace, *, ring: str | None) -> None:
+        """Restore the backup and take the steps of a restore, up to the first failure.
+
+        `ring` is a file of `keys backup`, whose passphrase is read from standard input.
+        """
+        with self.time_step("restore"):
+            restore_backup(place, self.scratch, ring=ring is None)
+            self.report.backup = self.read_figures()
+        steps = {"keys": ("keys", "restore", ring)} if ring else {}
+        for name, words in {**steps, **STEPS}.items():
+            if not self.report.steps[-1].passed:
+                return
+            self._run_command(name, words)
+        if self.report.steps[-1].passed:
+            with self.time_step("compare"):
+                self.report.restored = self.read_figures()
+
+    def compare(self, expected: HubFigures | None = None) -> None:
+        """Compare the restored instance with the backup, and with `expected` as well.
+
+        Replayed erasures add events, and never take an event or a thread away.
+        """
+        found = self.report.restored
+        for before in (expected, self.report.backup):
+            if before is None or found is None:
+                continue
+            with self.scratch.connect("default") as alias:
+                self.report.differences += list_differences(before, found, alias)
+
+    def read_figures(self) -> HubFigures:
+        """Read the figures of the restored memory database."""
+        with self.scratch.connect("default") as alias:
+            return read_figures(alias)
+
+    def _run_command(self, name: str, words: Sequence[str]) -> None:
+        self.say(f"{name} …")
+        began, says = time.monotonic(), ""
+        with subprocess.Popen(  # noqa: S603  # ourselves, as we were called
+            [sys.executable, sys.argv[0], *words],
+            env=self.scratch.build_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            try:
+                for line in filter(None, map(str.strip, process.stdout)):
+                    self.say(f"  {line}")
+                    says = line
+                process.wait()
+            except BaseException:
+                process.kill()
+                raise
+        self._note_step(name, began, passed=process.returncode == 0, says=says)
+
+    def _note_step(self, name: str, began: float, *, passed: bool, says: str) -> None:
+        seconds = time.monotonic() - began
+        step = DrillStep(name=name, seconds=seconds, passed=passed, says=says)
+        self.report.steps.append(step)
+
+
+def read_figures(alias: str) -> HubFigures:
+    """Read the figures of a memory database.
+
+    Reads three columns of every thread and counts all events.
+    """
+    connection = connections[alias]
+    # Threads of a running import do not count, as in `verify`.
+    rows = Thread.objects.using(alias).exclude(status=Thread.Status.IMPORTING)
+    columns = rows.values_list("id", "head_seq", "head_hash", "last_event_at")
+    heads, newest = dict[UUID, tuple[int, bytes]](), None
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET statement_timeout = 0")
+        try:
+            for thread, seq, digest, at in columns.iterator(chunk_size=2_000):
+                heads[thread] = seq, bytes(digest)
+                newest = max(newest or at, at)
+            events = Event.objects.using(alias).filter(thread__in=rows.order_by())
+            count = events.count()
+        finally:
+            if connection.vendor == "postgresql":
+                cursor.execute("RESET statement_timeout")
+    return HubFigures(events=count, newest=newest, heads=heads)
+
+
+def list_differences(before: HubFigures, after: HubFigures, alias: str) -> list[str]:
+    """List what the later figures lack of the earlier ones.
+
+    `alias` names the database of the later figures, whose chains must reach the earlier
+    heads. Cost: a query for each thread whose head moved.
+    """
+    found = list[str]()
+    if lacking := before.heads.keys() - after.heads.keys():
+        found.append(f"{len(lacking):,} threads are missing")
+    if after.events < before.events:
+        found.append(f"{before.events - after.events:,} events are missing")
+    for thread, head in before.heads.items():
+        if thread in lacking or after.heads[thread] == head or not head[0]:
+            continue
+        rows = Event.objects.using(alias).filter(thread=thread)
+        if not rows.filter(seq=head[0], chain=head[1]).exists():
+            found.append(f"thread {thread} does not reach event {head[0]:,}")
+    return found
