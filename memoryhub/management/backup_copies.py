@@ -201,7 +201,8 @@ def restore_backup(place: BackupPlace, scratch: ScratchHub, *, ring: bool) -> No
 def _copy_ledger(own: Path, target: Path) -> None:
     source = settings.LEDGER if settings.LEDGER.is_dir() else own
     target.mkdir(mode=0o700)
-    for file in source.glob("*.jsonl"):
+    # Lines of erasures, anchors, and public keys, which are the newest ones here.
+    for file in source.glob("*.json*"):
         shutil.copyfile(file, target / file.name)
 
 

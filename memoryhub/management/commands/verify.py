@@ -20,6 +20,7 @@ from memoryhub.queries.access import audit
 from memoryhub.queries.verify import (
     anchors,
     context_verification,
+    key_checks,
     total_checks,
     verification,
 )
@@ -43,7 +44,8 @@ ANCHOR_TEXTS: Mapping[str, str] = MappingProxyType(
 class Command(Base):
     help = (
         "Fold journals, compare them with the stored rows and walk their hash chains, "
-        "and with --all the anchors and the audit log, too; or, with --contexts, put "
+        "and with --all the anchors, the audit log and the subjects' keys, too; or, "
+        "with --contexts, put "
         "each recorded context together again. "
         "Exit 0 when all is well; exit 1 and the first that is wrong on any difference."
     )
@@ -82,6 +84,7 @@ class Command(Base):
         if options["all"]:
             self._verify_anchors()
             self._verify_audit()
+            self._verify_keys()
             # Last, since rows removed outside the journals also change the totals.
             self._verify_totals()
 
@@ -93,6 +96,19 @@ class Command(Base):
                 returncode=1,
             )
         self.stdout.write(f"The audit log is verified to {verdict.verified_to:,}.")
+
+    def _verify_keys(self) -> None:
+        """Open a text of each subject, whose key no chain covers."""
+        checked = 0
+        for subject, opens in key_checks.iter_key_checks():
+            if not opens:
+                raise CommandError(
+                    f"the newest text of subject {subject} does not open: its key is "
+                    "lost, or it is damaged. Are the keys older than the memory?",
+                    returncode=1,
+                )
+            checked += 1
+        self.stdout.write(f"The newest text of each of {checked:,} subjects opens.")
 
     def _verify_journals(self, threads: QuerySet[Thread]) -> None:
         total = threads.aggregate(events=Sum("head_seq"))["events"] or 0
