@@ -135,7 +135,6 @@ def test_drill_fails_on_keys_that_are_older_than_the_memory(hub: DrilledHub) -> 
     older = hub.back_up("older")
     hub.instance.call(f"{HERE}:write_more")
     report = hub.report(hub.back_up("newer"), "--keys", older, code=1)
-    print(report)
     assert name_steps(report)[-1] == "verify"
     assert "does not open" in report["steps"][-1]["lines"][-1]
 
