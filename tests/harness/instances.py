@@ -101,7 +101,11 @@ class Instance:
         return Path(self.env["MEMORYHUB_DATA"])
 
     def manage(
-        self, *words: object, stdin: str | None = None, **env: str
+        self,
+        *words: object,
+        stdin: str | None = None,
+        seconds: int = COMMAND_SECONDS,
+        **env: str,
     ) -> subprocess.CompletedProcess[str]:
         """Run `manage.py` to its end, whatever its exit code."""
         given = [str(word) for word in words]
@@ -112,7 +116,7 @@ class Instance:
             stderr=subprocess.PIPE,
         ) as process:
             try:
-                out, errors = process.communicate(stdin or "", COMMAND_SECONDS)
+                out, errors = process.communicate(stdin or "", seconds)
             finally:
                 process.kill()
         assert process.returncode is not None

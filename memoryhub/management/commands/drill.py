@@ -44,7 +44,8 @@ and `scan`, and compares threads, events and heads of chains with the backup.
 
 BACKUP is a folder with memoryhub.sqlite3 and keys.sqlite3, or on PostgreSQL with
 memoryhub.dump and keys.dump of `pg_dump --format=custom`. What else it has is used:
-kek.json and cold/; else this hub lends its own. The ledger is always this hub's.
+kek.json and cold/; else this hub lends its own. The ledger is this hub's, which
+knows of later erasures; only where there is no hub it is the backup's.
 
 On PostgreSQL name two empty databases with --scratch and --scratch-keys. They are
 emptied in the end. What is restored passes through their server's log, so take

@@ -28,7 +28,10 @@ FORGET = "tests.management.privacy.test_replays:forget"
 REMEMBER = "tests.management.privacy.test_replays:remember"
 PASSPHRASE = "a passphrase of some length\n"
 
-pytestmark = pytest.mark.timeout(300)
+#: A drill starts six processes, one after the other.
+DRILL_SECONDS = 280
+
+pytestmark = pytest.mark.timeout(2 * DRILL_SECONDS)
 
 
 def back_up(folder: str) -> None:
@@ -60,7 +63,7 @@ class DrilledHub:
         self, *words: object, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         given = ("drill", f"--place={self.place}", *self.options, *words)
-        return self.instance.manage(*given, stdin=stdin)
+        return self.instance.manage(*given, stdin=stdin, seconds=DRILL_SECONDS)
 
     def report(
         self, *words: object, code: int = 0, stdin: str | None = None
