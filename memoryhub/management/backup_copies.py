@@ -185,8 +185,8 @@ def restore_backup(place: BackupPlace, scratch: ScratchHub, *, ring: bool) -> No
         for alias in STEMS:
             described = scratch.describe_database(alias)
             options = ["--no-owner", "--no-privileges", "--exit-on-error"]
-            file = str(place.get_file(alias))
-            _run_program("pg_restore", described, [*options, file], named="--dbname")
+            options.append(str(place.get_file(alias)))
+            _run_program("pg_restore", described, options, named="--dbname")
     else:
         for file in files:
             shutil.copyfile(file, scratch.data / file.name)

@@ -124,7 +124,7 @@ class Instance:
 
     def managed(self, *words: object, **env: str) -> str:
         """Run `manage.py`, which must succeed; return its output."""
-        done = self.manage(*words, **env)
+        done = self.manage(*words, seconds=COMMAND_SECONDS, **env)
         assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
         return done.stdout
 
