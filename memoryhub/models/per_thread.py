@@ -1,0 +1,50 @@
+"""List of the models whose rows a cluster spreads by thread.
+
+Their primary keys begin with `thread_id`, as Citus demands of a distribution column.
+Every other table stays whole on the coordinator, so no statement may join one of those
+with one of these. See decision 99.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.db import models
+
+from memoryhub.models.assertions import Assertion
+from memoryhub.models.derivations import Derivation
+from memoryhub.models.events import Event, Snapshot, ThreadTerms
+from memoryhub.models.pages import EvictedPage, Page, PageLevel
+from memoryhub.models.slots import MarkedTurn, Slot, Turn
+from memoryhub.models.threads import ThreadLabel
+from memoryhub.models.webhooks import WebhookQueue
+from memoryhub.models.working_memory import Checkpoint, DueValue, Key
+
+#: Models whose rows grow with what threads hold.
+PER_THREAD: Final[tuple[type[models.Model], ...]] = (
+    Event,
+    Snapshot,
+    ThreadTerms,
+    Slot,
+    Turn,
+    Page,
+    PageLevel,
+    EvictedPage,
+    Key,
+    Checkpoint,
+    DueValue,
+    Assertion,
+    Derivation,
+)
+#: Models with such a primary key that stay beside the threads: lists of threads join
+#: them, and they have few rows for each thread.
+BESIDE_THREADS: Final[tuple[type[models.Model], ...]] = (
+    ThreadLabel,
+    MarkedTurn,
+    WebhookQueue,
+)
+
+
+def list_tables() -> list[str]:
+    """Return the names of the tables that a cluster spreads by thread."""
+    return [model._meta.db_table for model in PER_THREAD]
