@@ -58,6 +58,8 @@ ACTIONS = frozenset(
         *("role.changed", "project.made", "project.changed"),
         *("project.deletion_begun", "project.deleted"),
         *("verified", "scanned", "drilled", "replayed", "journal.rebuilt"),
+        *("verified", "scanned", "replayed", "journal.rebuilt"),
+        "tables.distributed",
     }
 )
 #: Why an operator looks at content; chosen at sign-in.

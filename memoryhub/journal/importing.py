@@ -7,7 +7,7 @@ Events are sealed and chained anew, folded, and written to threads with the stat
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -324,7 +324,17 @@ def remove(threads: Iterable[UUID]) -> int:
 def _delete_rows(rows: QuerySet[Any]) -> None:
     while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
         doomed = rows.model._default_manager.filter(pk__in=batch)
-        run(doomed.delete)
+        if rows.model is Event:
+            threads = {thread for thread, _ in batch}
+            run(partial(_delete_events, doomed, threads))
+        else:
+            run(doomed.delete)
+
+
+def _delete_events(doomed: QuerySet[Event], threads: Collection[UUID]) -> None:
+    with transaction.atomic():
+        statements.announce_removal(threads)
+        doomed.delete()
 
 
 def _split_batches(threads: Sequence[UUID]) -> Iterator[Sequence[UUID]]:

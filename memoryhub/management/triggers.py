@@ -6,6 +6,7 @@ The wanted triggers are read from the newest migration that changes one.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Final
 
@@ -13,6 +14,8 @@ from django.db import connections
 
 from memoryhub.distribution import PROGRAM
 from memoryhub.errors import StartRefusedError
+from memoryhub.models import per_thread
+from memoryhub.models.events import Event
 
 #: Imported by name, since a module name with a leading digit is no identifier.
 _MADE: Final = import_module("memoryhub.migrations.0016_cold_objects")
@@ -26,6 +29,17 @@ _POSTGRES: Final = """SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true), pr
     FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
     WHERE tgrelid = %s::regclass AND NOT tgisinternal AND tgenabled IN ('O', 'A')
       AND proconfig IS NULL"""
+
+
+#: Condition of the migrations under which an import's events may be deleted, and the
+#: condition on a cluster, whose workers cannot read the status of a thread.
+_IMPORTING: Final = (
+    "(SELECT status FROM memoryhub_thread WHERE id = OLD.thread_id) = 'importing'"
+)
+_REMOVING: Final = (
+    "OLD.thread_id::text = "
+    "ANY(string_to_array(current_setting('memoryhub.removing', true), ','))"
+)
 
 
 def refuse_changed() -> None:
@@ -58,7 +72,11 @@ def _is_after_trigger(text: str) -> bool:
 def list_expected() -> dict[str, dict[str, str]]:
     """Return each table's triggers and their functions, as the migration has them."""
     postgres = connections["default"].vendor == "postgresql"
-    statements = [_normalise(text) for text in _MADE.iter_statements(postgres=postgres)]
+    distributed = Event._meta.db_table in per_thread.list_distributed()
+    statements = [
+        _normalise(text)
+        for text in iter_statements(postgres=postgres, distributed=distributed)
+    ]
     functions = {
         found[1]: found[2].strip()
         for text in statements
@@ -70,6 +88,12 @@ def list_expected() -> dict[str, dict[str, str]]:
             called = text.rpartition(" ")[2].removesuffix("()")
             made.setdefault(found[2], {})[found[1]] = text + functions.get(called, "")
     return made
+
+
+def iter_statements(*, postgres: bool, distributed: bool) -> Iterator[str]:
+    """Iterate over what makes every trigger of a hub, on a cluster or not."""
+    for text in _MADE.iter_statements(postgres=postgres):
+        yield text.replace(_IMPORTING, _REMOVING) if distributed else text
 
 
 def _list_present(table: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.db import models
+from django.db import connections, models
 
 from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
@@ -48,3 +48,19 @@ BESIDE_THREADS: Final[tuple[type[models.Model], ...]] = (
 def list_tables() -> list[str]:
     """Return the names of the tables that a cluster spreads by thread."""
     return [model._meta.db_table for model in PER_THREAD]
+
+
+def list_distributed() -> set[str]:
+    """Return the names of the tables that a cluster has spread; none without one."""
+    connection = connections["default"]
+    if connection.vendor != "postgresql":
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('pg_catalog.pg_dist_partition') IS NULL")
+        if cursor.fetchone()[0]:
+            return set()
+        cursor.execute(
+            "SELECT relname::text FROM pg_dist_partition "
+            "JOIN pg_class ON pg_class.oid = logicalrelid WHERE partmethod = 'h'"
+        )
+        return {table for (table,) in cursor.fetchall()}

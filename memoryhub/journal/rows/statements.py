@@ -277,11 +277,25 @@ def delete_batch(model: type[Model], column: str, owner: UUID, *, limit: int) ->
     with connections["default"].cursor() as cursor:
         cursor.execute(
             f'DELETE FROM "{table}" WHERE {place} IN (SELECT {place} '  # noqa: S608 # models' own names
-            f'FROM "{table}" WHERE "{column}" = %s LIMIT %s)',
-            [_to_uuid_parameter(owner), limit],
+            f'FROM "{table}" WHERE "{column}" = %s LIMIT %s) AND "{column}" = %s',
+            # Twice: places are unique in one shard only.
+            [_to_uuid_parameter(owner), limit, _to_uuid_parameter(owner)],
         )
         gone: int = cursor.rowcount
         return gone
+
+
+def announce_removal(threads: Collection[UUID]) -> None:
+    """Tell a cluster's triggers whose events the rest of the transaction may delete.
+
+    Workers of a cluster cannot read that these threads are being imported.
+    """
+    if _is_postgres():
+        with connections["default"].cursor() as cursor:
+            # Citus passes on no other settings than those of SET LOCAL.
+            cursor.execute("SET LOCAL citus.propagate_set_commands = 'local'")
+            ids = ",".join(map(str, threads))
+            cursor.execute(f"SET LOCAL memoryhub.removing = '{ids}'")
 
 
 def select_heads(
