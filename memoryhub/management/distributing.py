@@ -13,8 +13,8 @@ from django.db import connections, transaction
 
 from memoryhub.errors import StartRefusedError
 from memoryhub.management import triggers
-from memoryhub.models.events import Event
 from memoryhub.models import per_thread
+from memoryhub.models.events import Event
 from memoryhub.models.per_thread import list_tables
 
 #: Citus places the shards of the other tables beside those of this table.
