@@ -30,6 +30,7 @@ from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
 from memoryhub.journal import texts
+from memoryhub.journal.rows import statements
 from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.uses import uses
 from memoryhub.journal.writing.writer import BatchCommitter, writer
@@ -44,7 +45,7 @@ from memoryhub.vault.keys import keyring
 from tests import engines, replay, slow
 from tests.cast import factories
 from tests.cast.missing import Missing
-from tests.harness import parts
+from tests.harness import cluster, parts
 from tests.harness.instances import (
     UNLIMITED,
     Instance,
@@ -233,6 +234,8 @@ def django_db_setup(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker
 ) -> Iterator[None]:
     with django_db_blocker.unblock():
+        if cluster.COORDINATOR:
+            cluster.distribute(connections["default"].settings_dict["NAME"])
         prepare_keys()
         # The model's list of keys lies in its own folder, and each test has another.
         SigningKey.objects.all().delete()
@@ -303,7 +306,10 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
         if committed:
             # The lawful way to remove events, so that the flush finds none.
             Thread.objects.update(status=Thread.Status.IMPORTING)
-            Event.objects.all().delete()
+            with transaction.atomic():
+                ids = Event.objects.values_list("thread_id", flat=True).distinct()
+                statements.announce_removal([*ids])
+                Event.objects.all().delete()
             kept.sweep()
 
 

@@ -146,7 +146,10 @@ def temporary_folder(place: Path | None = None) -> Iterator[Path]:
 @contextmanager
 def postgres(*, durable: bool) -> Iterator[dict[str, str]]:
     """Yield two databases of one server, given or started."""
-    if given := os.environ.get("TEST_DATABASE_URL"):
+    given = os.environ.get("MEMORYHUB_TEST_CITUS") or os.environ.get(
+        "TEST_DATABASE_URL"
+    )
+    if given:
         with second_database(given) as urls:
             yield urls
         return
