@@ -6,11 +6,14 @@ next line would confirm a tail that somebody had cut off.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Final, TypeAlias
+from uuid import UUID
 
 import structlog
 from django.db import DatabaseError, connection, connections, transaction
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import F, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import LedgerBrokenError, LedgerUnwritableError
@@ -23,6 +26,11 @@ from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.vault.proof import anchors
 
 log = structlog.get_logger()
+
+#: A thread, and the seq and hash that it is anchored at.
+Anchor: TypeAlias = tuple[UUID, int, bytes]
+#: Threads whose events one statement looks up.
+AT_ONCE: Final = 200
 
 
 class AnchorsDifferError(Exception):
@@ -84,42 +92,55 @@ def _move_anchors(at: datetime, *, anew: bool) -> int:
         Instance.objects.select_for_update().get()
         if anew:
             # A thread that no longer reaches its anchor is anchored from scratch.
-            Thread.objects.filter(~_match_anchored(), anchored_seq__gt=0).update(
-                anchored_seq=0, anchored_hash=b""
-            )
+            anchored = Thread.objects.filter(anchored_seq__gt=0)
+            for batch in _iter_anchors(anchored):
+                lost = Thread.objects.filter(id__in=_find_lost(batch))
+                lost.update(anchored_seq=0, anchored_hash=b"")
         else:
             # Finish the line of a process that died between its commit and the keys
             # database.
             anchors.settle(lambda: standings.get_heads().of_threads)
-        moved = _filter_due().update(
-            anchored_seq=F("head_seq"), anchored_hash=F("head_hash")
-        )
+        moved = 0
+        for batch in _iter_anchors(_select_moved()):
+            due = {thread for thread, _, _ in batch} - _find_lost(batch)
+            moved += Thread.objects.filter(id__in=due).update(
+                anchored_seq=F("head_seq"), anchored_hash=F("head_hash")
+            )
         line = anchors.draft(standings.get_heads(), at=at, anew=anew)
     # Only now: a noted line with older columns is a sign of tampering.
     anchors.note(line, anew=anew)
     return moved
 
 
-def _filter_due() -> QuerySet[Thread]:
-    """Return threads that moved since they were anchored.
+def _select_moved() -> QuerySet[Thread]:
+    """Select threads that moved since they were anchored.
 
     Skips a thread whose row a writer has locked, for an hour: nobody waits for anybody.
     """
     rows = Thread.objects.exclude(status=Thread.Status.IMPORTING)
     rows = rows.filter(head_seq__gt=F("anchored_seq"))
-    rows = rows.filter(Q(anchored_seq=0) | _match_anchored())
     if connection.features.has_select_for_update_skip_locked:
-        ids = rows.select_for_update(skip_locked=True, of=("self",)).values("id")
-        return Thread.objects.filter(id__in=ids)
+        return rows.select_for_update(skip_locked=True, of=("self",))
     return rows
 
 
-def _match_anchored() -> Exists:
-    """Match threads whose chain still has the anchored hash at the anchored seq."""
-    return Exists(
-        Event.objects.filter(
-            thread=OuterRef("pk"),
-            seq=OuterRef("anchored_seq"),
-            chain=OuterRef("anchored_hash"),
-        )
-    )
+def _iter_anchors(threads: QuerySet[Thread]) -> Iterator[list[Anchor]]:
+    """Yield what threads are anchored at, in batches. One query."""
+    found = [*threads.values_list("id", "anchored_seq", "anchored_hash")]
+    for start in range(0, len(found), AT_ONCE):
+        yield found[start : start + AT_ONCE]
+
+
+def _find_lost(batch: Iterable[Anchor]) -> set[UUID]:
+    """Find threads whose chain lacks the anchored hash at the anchored seq.
+
+    One query. A join would not do: a cluster keeps events apart from threads.
+    """
+    wanted = {(thread, seq): bytes(digest) for thread, seq, digest in batch if seq}
+    rows = Event.objects.filter_places(wanted)
+    whole = {
+        thread
+        for thread, seq, digest in rows.values_list("thread_id", "seq", "chain")
+        if wanted[thread, seq] == bytes(digest)
+    }
+    return {thread for thread, _ in wanted} - whole

@@ -32,6 +32,7 @@ from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.pages import EvictedPage, Page, PageLevel
+from memoryhub.models.per_thread import PER_THREAD
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
@@ -272,14 +273,23 @@ class Swap:
 
 
 def delete_batch(model: type[Model], column: str, owner: UUID, *, limit: int) -> int:
-    """Delete at most `limit` rows of an owner; return how many."""
+    """Delete at most `limit` rows of an owner; return how many.
+
+    Rows that other threads have, of a model of `PER_THREAD`, go a thread at a time.
+    """
     table, place = model._meta.db_table, "ctid" if _is_postgres() else "rowid"
+    owned, values = f'"{column}" = %s', [_to_uuid_parameter(owner)]
+    if model in PER_THREAD and column != "thread_id":
+        first = f'SELECT "thread_id" FROM "{table}" WHERE {owned} LIMIT 1'  # noqa: S608 # models' own names
+        if not (threads := _run_select(first, values)):
+            return 0
+        owned, values = f'{owned} AND "thread_id" = %s', [*values, *threads[0]]
     with connections["default"].cursor() as cursor:
         cursor.execute(
+            # Twice: on a cluster a place names a row of one shard only.
             f'DELETE FROM "{table}" WHERE {place} IN (SELECT {place} '  # noqa: S608 # models' own names
-            f'FROM "{table}" WHERE "{column}" = %s LIMIT %s) AND "{column}" = %s',
-            # Twice: places are unique in one shard only.
-            [_to_uuid_parameter(owner), limit, _to_uuid_parameter(owner)],
+            f'FROM "{table}" WHERE {owned} LIMIT %s) AND {owned}',
+            [*values, limit, *values],
         )
         gone: int = cursor.rowcount
         return gone

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
+from django.db.models import Max, Min, Q, QuerySet
 
 from memoryhub.journal import texts
 from memoryhub.kernel.state.events import SlotAppended
@@ -164,8 +164,12 @@ def _iter_derived(
         for thread, first, last in ranges[start : start + _AT_ONCE]:
             wanted |= Q(thread=thread, source_seq__range=(first, last))
         rows = Derivation.objects.filter(wanted)
+        found = [*rows.values_list("derived_thread", "derived_seq", "thread_id")]
+        homes = set[UUID]()
         if not taught:
-            homes = Thread.objects.filter(id=OuterRef("derived_thread"), home=True)
+            threads = Thread.objects.filter(id__in={thread for thread, _, _ in found})
+            homes = {*threads.filter(home=True).values_list("id", flat=True)}
+        for derived, seq, source in found:
             # Records that a home thread derived from its own records go too.
-            rows = rows.exclude(Exists(homes), ~Q(thread=F("derived_thread")))
-        yield from rows.values_list("derived_thread", "derived_seq")
+            if derived not in homes or derived == source:
+                yield derived, seq

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
+from uuid import UUID
 
-from django.db.models import Model, OuterRef, QuerySet, Subquery
+from django.db.models import Model, Q, QuerySet
 
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
@@ -39,7 +40,8 @@ def select_due_values(
     Leaves out values of subjects that are held or restricted.
     """
     due = DueValue.objects.filter(project=project, due_at__lte=now - grace)
-    return _filter_erasable(due, now).order_by("due_at", "thread_id", "seq")
+    blocked = _list_blocked(project, now)
+    return due.exclude(thread__in=blocked).order_by("due_at", "thread_id", "seq")
 
 
 def iter_due_projects(
@@ -47,16 +49,15 @@ def iter_due_projects(
 ) -> Iterator[tuple[Project, timedelta, datetime]]:
     """Yield (project, its grace, when its oldest value was due) of projects with one.
 
-    One statement, with one index lookup for each project that has a grace.
+    One statement, and two for each project that has a grace.
     """
-    oldest = _filter_erasable(DueValue.objects.filter(project=OuterRef("id")), now)
-    rows = Project.objects.exclude(expired_value_grace_seconds=None).annotate(
-        oldest=Subquery(oldest.order_by("due_at").values("due_at")[:1])
-    )
+    rows = Project.objects.exclude(expired_value_grace_seconds=None)
     for row in rows.order_by("id"):
         grace = timedelta(seconds=row.expired_value_grace_seconds or 0)
-        if row.oldest is not None and row.oldest + grace <= now:
-            yield row, grace, row.oldest + grace
+        due = select_due_values(row, grace=grace, now=now)
+        oldest = due.values_list("due_at", flat=True).first()
+        if oldest is not None:
+            yield row, grace, oldest + grace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,14 @@ def _filter_writable(rows: QuerySet[Row]) -> QuerySet[Row]:
     )
 
 
-def _filter_erasable(rows: QuerySet[Row], now: datetime) -> QuerySet[Row]:
-    """Narrow to rows whose subject is neither restricted nor held."""
-    rows = _filter_writable(rows).exclude(thread__subject__state=_RESTRICTED)
-    return rows.exclude(holds.match_in_force("thread__subject", now=now))
+def _list_blocked(project: Project, now: datetime) -> list[UUID]:
+    """List threads whose due values must stay for now. One query.
+
+    Ended threads have no such values. A list, since a cluster keeps the values apart
+    from the threads.
+    """
+    threads = Thread.objects.filter(project=project)
+    kept = Q(subject__state__in=(*_FENCED, _RESTRICTED))
+    kept |= Q(holds.match_in_force("subject", now=now))
+    blocked = Q(status=Thread.Status.IMPORTING) | Q(kept, status__in=_WRITABLE)
+    return [*threads.filter(blocked).values_list("id", flat=True)]

@@ -9,12 +9,13 @@ before, so that a thread has at most log2 of its events.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
+from uuid import UUID
 
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import F, Q, QuerySet, Sum
 
 from memoryhub import journal
 from memoryhub.errors import KeyMissingError, Refusal, UnavailableError
@@ -36,6 +37,8 @@ LATELY = timedelta(seconds=30)
 #: Threads that one pass looks at, and records that it opens for each.
 THREADS = 50
 MOST = 5_000
+#: Threads whose segments one query counts.
+EXAMINED = 500
 #: Seconds after which a pass begins no other thread: the lease is renewed only between
 #: passes.
 PASS_SECONDS = 5
@@ -49,11 +52,11 @@ LOOK_SECONDS, LOOKS = 0.1, 5
 def write_ahead(now: datetime) -> int:
     """Write segments where they are due; return how many threads got one.
 
-    One query to find them, which looks at all threads; for each thread, five and those
-    of its events. A thread that can't be read is left out until it has moved.
+    Looks at all threads, with a query for 500 of them; for each thread that is due,
+    five and those of its events. A thread that can't be read is left out until it has
+    moved.
     """
-    silent = Q(last_event_at__lte=now - SILENT, head_seq__gt=F("covered"))
-    return _write_segments(_list_due(silent))
+    return _write_segments(_iter_due(Thread.objects.all(), silent=now - SILENT))
 
 
 def write_busy_threads(now: datetime) -> int:
@@ -65,16 +68,16 @@ def write_busy_threads(now: datetime) -> int:
     lately = Q(project__in=Project.objects.values("id"), listed_at__gte=now - LATELY)
     written, vain, end = 0, 0, time.monotonic() + PASS_SECONDS
     while True:
-        found = _write_segments(_list_due(Q()).filter(lately))
+        found = _write_segments(_iter_due(Thread.objects.filter(lately)))
         written, vain = written + found, 0 if found else vain + 1
         if not written or vain == LOOKS or time.monotonic() >= end:
             return written
         time.sleep(0 if found else LOOK_SECONDS)
 
 
-def _write_segments(threads: QuerySet[Thread]) -> int:
+def _write_segments(threads: Iterator[Thread]) -> int:
     written, end = 0, time.monotonic() + PASS_SECONDS
-    for thread in threads[:THREADS]:
+    for thread in islice(threads, THREADS):
         try:
             written += write_segment(thread)
         except Refusal as refusal:
@@ -134,18 +137,36 @@ def _build_slices(thread: Thread, span: Span) -> tuple[list[IndexSegment], int]:
     return made, last
 
 
-def _list_due(silent: Q) -> QuerySet[Thread]:
-    """List threads with 500 events in no segment, or `silent`; longest silent first."""
-    rows = ThreadTerms.objects.filter(thread=OuterRef("id")).order_by()
-    length = F("upto_seq") - F("first_seq") + 1
-    covered = rows.values("thread").annotate(n=Sum(length)).values("n")
-    found = Thread.objects.filter(
+def _iter_due(
+    threads: QuerySet[Thread], *, silent: datetime | None = None
+) -> Iterator[Thread]:
+    """Yield threads with 500 events in no segment; longest silent first.
+
+    Also yields those with fewer that nobody has written to since `silent`. No join
+    counts the events, since a cluster keeps segments apart from threads.
+    """
+    open_ones = threads.filter(
         status__in=(Thread.Status.OPEN, Thread.Status.CLOSED),
         subject__state=Subject.State.ACTIVE,
-    )
-    found = found.annotate(covered=Coalesce(Subquery(covered), 0))
-    found = found.filter(silent | Q(head_seq__gte=F("covered") + EVERY))
-    return found.select_related("subject").order_by("last_event_at", "id")
+    ).order_by("last_event_at", "id")
+    long = Q(head_seq__gte=EVERY)
+    wanted = long if silent is None else long | Q(last_event_at__lte=silent)
+    rows = [*open_ones.filter(wanted).values_list("id", "head_seq", "last_event_at")]
+    for start in range(0, len(rows), EXAMINED):
+        batch = rows[start : start + EXAMINED]
+        covered = _count_covered([thread for thread, _, _ in batch])
+        for thread, head, at in batch:
+            left = head - covered.get(thread, 0)
+            rests = silent is not None and at <= silent and left > 0
+            if left >= EVERY or rests:
+                yield from open_ones.filter(id=thread).select_related("subject")
+
+
+def _count_covered(threads: Sequence[UUID]) -> dict[UUID, int]:
+    """Count the events of threads that segments cover. One query."""
+    rows = ThreadTerms.objects.filter(thread__in=threads).order_by()
+    length = F("upto_seq") - F("first_seq") + 1
+    return dict(rows.values_list("thread").annotate(Sum(length)))
 
 
 def _choose_joined(
