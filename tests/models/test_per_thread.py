@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.apps import apps
 from django.db import models
+from django.db.migrations.loader import MigrationLoader
 
 from memoryhub.models.per_thread import BESIDE_THREADS, PER_THREAD
 
@@ -33,3 +34,15 @@ def test_no_table_points_at_a_per_thread_table() -> None:
         if field.remote_field
     }
     assert pointed.isdisjoint(PER_THREAD)
+
+
+def test_no_migration_constrains_a_per_thread_table_after_0022() -> None:
+    """A cluster could not apply such a foreign key."""
+    names = {model._meta.model_name for model in PER_THREAD}
+    for (app, name), migration in MigrationLoader(None).disk_migrations.items():
+        if app != "memoryhub" or name < "0023":
+            continue
+        for operation in migration.operations:
+            field = getattr(operation, "field", None)
+            if getattr(operation, "model_name", "") in names and field is not None:
+                assert not getattr(field, "db_constraint", False), name

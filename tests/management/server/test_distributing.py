@@ -1,0 +1,42 @@
+"""Distribution over a cluster, as far as it can be seen without one."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connections
+
+from memoryhub.errors import StartRefusedError
+from memoryhub.management import distributing, triggers
+from memoryhub.models import per_thread
+from tests.harness import cluster
+
+pytestmark = pytest.mark.django_db
+ON_POSTGRESQL = connections["default"].vendor == "postgresql"
+ON_CITUS = bool(cluster.COORDINATOR)
+
+
+@pytest.mark.skipif(ON_CITUS, reason="the database is a coordinator")
+def test_distribution_is_refused_without_citus() -> None:
+    with pytest.raises(StartRefusedError, match="citus_missing"):
+        distributing.require_workers()
+    assert per_thread.list_distributed() == set()
+
+
+@pytest.mark.skipif(not ON_POSTGRESQL, reason="reads PostgreSQL's catalogue")
+def test_moves_list_every_per_thread_table_with_its_foreign_keys() -> None:
+    moves = distributing.list_moves()
+    assert [move.table for move in moves] == per_thread.list_tables()
+    assert {move.is_distributed for move in moves} == {ON_CITUS}
+    assert all(bool(move.foreign_keys) is not ON_CITUS for move in moves)
+
+
+@pytest.mark.skipif(not ON_CITUS, reason="needs a cluster")
+def test_distribution_can_be_repeated() -> None:
+    assert distributing.require_workers()[1]
+    assert [*distributing.iter_distributed()] == []
+
+
+def test_guard_of_a_cluster_reads_no_other_table() -> None:
+    found = "\n".join(triggers.iter_statements(postgres=True, distributed=True))
+    assert "memoryhub.removing" in found
+    assert "memoryhub_thread" not in found
