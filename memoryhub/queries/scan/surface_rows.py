@@ -126,7 +126,8 @@ def _iter_postgres_tables(alias: str) -> Iterator[_Found]:
     with connections[alias].cursor() as cursor:
         cursor.execute(_POSTGRES_COLUMNS)
         for space, table, column, raw, size in cursor.fetchall():
-            term = _quote_name(column) if raw else f"{_quote_name(column)}::text"
+            # Citus's cursors refuse a mere cast of a column with a collation.
+            term = _quote_name(column) if raw else f"{_quote_name(column)}::text || ''"
             terms, _ = tables.setdefault((space, table), ([], size))
             terms.append((column, term))
     for place, (terms, size) in tables.items():
