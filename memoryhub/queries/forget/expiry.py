@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Min, Model, Q, QuerySet
 
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
@@ -40,7 +40,7 @@ def select_due_values(
     Leaves out values of subjects that are held or restricted.
     """
     due = DueValue.objects.filter(project=project, due_at__lte=now - grace)
-    blocked = _list_blocked(project, now)
+    blocked = _list_blocked([project], now)
     return due.exclude(thread__in=blocked).order_by("due_at", "thread_id", "seq")
 
 
@@ -49,15 +49,22 @@ def iter_due_projects(
 ) -> Iterator[tuple[Project, timedelta, datetime]]:
     """Yield (project, its grace, when its oldest value was due) of projects with one.
 
-    One statement, and two for each project that has a grace.
+    Three statements; the last reads all values that are due.
     """
-    rows = Project.objects.exclude(expired_value_grace_seconds=None)
-    for row in rows.order_by("id"):
-        grace = timedelta(seconds=row.expired_value_grace_seconds or 0)
-        due = select_due_values(row, grace=grace, now=now)
-        oldest = due.values_list("due_at", flat=True).first()
-        if oldest is not None:
-            yield row, grace, oldest + grace
+    rows = Project.objects.exclude(expired_value_grace_seconds=None).order_by("id")
+    graces = {
+        row: timedelta(seconds=row.expired_value_grace_seconds or 0) for row in rows
+    }
+    if not graces:
+        return
+    due = Q()
+    for row, grace in graces.items():
+        due |= Q(project=row, due_at__lte=now - grace)
+    values = DueValue.objects.filter(due).exclude(thread__in=_list_blocked(graces, now))
+    oldest = dict(values.order_by().values_list("project").annotate(at=Min("due_at")))
+    for row, grace in graces.items():
+        if row.id in oldest:
+            yield row, grace, oldest[row.id] + grace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +81,7 @@ def count_doomed(
 ) -> DoomedValues:
     """Count values that this grace would erase and the project's grace keeps.
 
-    One query.
+    Two queries.
     """
     if grace_seconds is None:
         return DoomedValues(count=0, capped=False)
@@ -86,7 +93,7 @@ def count_doomed(
 
 
 def get_lag(now: datetime) -> timedelta:
-    """Get how long the oldest key or value has been due. Two statements, by indexes."""
+    """Get how long the oldest key or value has been due. Four statements."""
     oldest = [at for _, _, at in iter_due_projects(now)]
     key = select_due_keys(now).values_list("expires_at", flat=True).first()
     if key is not None:
@@ -100,13 +107,13 @@ def _filter_writable(rows: QuerySet[Row]) -> QuerySet[Row]:
     )
 
 
-def _list_blocked(project: Project, now: datetime) -> list[UUID]:
+def _list_blocked(projects: Iterable[Project], now: datetime) -> list[UUID]:
     """List threads whose due values must stay for now. One query.
 
     Ended threads have no such values. A list, since a cluster keeps the values apart
     from the threads.
     """
-    threads = Thread.objects.filter(project=project)
+    threads = Thread.objects.filter(project__in=[*projects])
     kept = Q(subject__state__in=(*_FENCED, _RESTRICTED))
     kept |= Q(holds.match_in_force("subject", now=now))
     blocked = Q(status=Thread.Status.IMPORTING) | Q(kept, status__in=_WRITABLE)

@@ -166,7 +166,7 @@ def _count_covered(threads: Sequence[UUID]) -> dict[UUID, int]:
     """Count the events of threads that segments cover. One query."""
     rows = ThreadTerms.objects.filter(thread__in=threads).order_by()
     length = F("upto_seq") - F("first_seq") + 1
-    return dict(rows.values_list("thread").annotate(Sum(length)))
+    return dict(rows.values_list("thread").annotate(n=Sum(length)))
 
 
 def _choose_joined(
