@@ -1,4 +1,4 @@
-"""Which tables a cluster spreads by thread."""
+"""The list of tables that a cluster spreads by thread."""
 
 from __future__ import annotations
 
