@@ -126,7 +126,8 @@ def _select_moved() -> QuerySet[Thread]:
 
 def _iter_anchors(threads: QuerySet[Thread]) -> Iterator[list[Anchor]]:
     """Yield what threads are anchored at, in batches. One query."""
-    found = [*threads.values_list("id", "anchored_seq", "anchored_hash")]
+    rows = threads.values_list("id", "anchored_seq", "anchored_hash")
+    found = [(thread, seq, bytes(digest)) for thread, seq, digest in rows]
     for start in range(0, len(found), AT_ONCE):
         yield found[start : start + AT_ONCE]
 
@@ -136,7 +137,7 @@ def _find_lost(batch: Iterable[Anchor]) -> set[UUID]:
 
     One query. A join would not do: a cluster keeps events apart from threads.
     """
-    wanted = {(thread, seq): bytes(digest) for thread, seq, digest in batch if seq}
+    wanted = {(thread, seq): digest for thread, seq, digest in batch if seq}
     rows = Event.objects.filter_places(wanted)
     whole = {
         thread
