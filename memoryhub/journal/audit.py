@@ -58,7 +58,6 @@ ACTIONS = frozenset(
         *("role.changed", "project.made", "project.changed"),
         *("project.deletion_begun", "project.deleted"),
         *("verified", "scanned", "drilled", "replayed", "journal.rebuilt"),
-        *("verified", "scanned", "replayed", "journal.rebuilt"),
         "tables.distributed",
     }
 )
