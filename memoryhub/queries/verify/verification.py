@@ -71,6 +71,10 @@ class _JournalWalk:
     packed: dict[int, int] = field(default_factory=dict)
     #: Seq of the `slot.struck` of each struck slot, by index.
     struck: dict[int, int] = field(default_factory=dict)
+    #: Tokens of the requests and answers until now.
+    requests: projections.RequestTokens = field(
+        default_factory=projections.RequestTokens
+    )
 
 
 def verify(
@@ -178,6 +182,8 @@ def _check_batch_rows(walk: _JournalWalk) -> str | None:
     made, walk.rows = walk.rows, projections.ProjectedRows()
     walk.packed |= {n: seq for (_, n), seq in made.packed.items()}
     walk.struck |= {index: seq for (_, index), seq in made.struck.items()}
+    more = made.requests.get(walk.thread.id, projections.RequestTokens())
+    walk.requests = walk.requests.add(more)
     walk.dues = made.due.dues.merge_stored(walk.dues)
     walk.erased.add(made)
     if memory_verification.has_kept_values(walk.thread, made.due.erased):
@@ -217,6 +223,8 @@ def _check_rows(walk: _JournalWalk) -> Difference | None:
     """Compare the thread's own row, its labels and how many rows it has."""
     thread, state = walk.thread, walk.state
     wrong = _compare_columns(thread, state)
+    added = zip(projections.ADDED_COLUMNS, walk.requests, strict=True)
+    wrong += [name for name, tokens in added if getattr(thread, name) != tokens]
     if bytes(thread.head_hash) != walk.digest:
         wrong.append("head_hash")
     if thread.last_event_type != walk.last_type:

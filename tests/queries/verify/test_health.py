@@ -155,11 +155,11 @@ def test_readiness_reports_stalled_expiry(
 
 def test_readiness_keeps_serving_when_the_expiry_lag_is_unknown() -> None:
     with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE memoryhub_duevalue RENAME TO elsewhere")
+        cursor.execute("ALTER TABLE memoryhub_key RENAME TO elsewhere")
         try:
             readiness = health.get_readiness()
         finally:
-            cursor.execute("ALTER TABLE elsewhere RENAME TO memoryhub_duevalue")
+            cursor.execute("ALTER TABLE elsewhere RENAME TO memoryhub_key")
     assert (readiness.serving, readiness.degraded) == (True, ["expiry"])
     assert readiness.parts["expiry"].figures["lag_seconds"] is None
 
