@@ -42,7 +42,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import keyring
-from tests import engines, replay, slow
+from tests import crossing, engines, replay, slow
 from tests.cast import factories
 from tests.cast.missing import Missing
 from tests.harness import cluster, parts
@@ -72,6 +72,7 @@ def stay(connection: BaseDatabaseWrapper, **signal: Any) -> None:
 
 connection_created.connect(stay)
 connection_created.connect(replay.watch)
+connection_created.connect(crossing.watch.connect)
 hypothesis_settings.register_profile(
     "memoryhub", deadline=None, suppress_health_check=list(HealthCheck), print_blob=True
 )
@@ -116,7 +117,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
     replay.written.clear()
-    return (yield)
+    outcome = yield
+    refused = crossing.watch.take_refused()
+    assert not refused, f"a cluster would refuse, see tests/crossing.py: {refused}"
+    return outcome
 
 
 #: Of a test that has failed: what it left is no finding of its own.

@@ -1,8 +1,8 @@
 """List of the models whose rows a cluster spreads by thread.
 
 Their primary keys begin with `thread_id`, as Citus demands of a distribution column.
-Every other table stays whole on the coordinator, so no statement may join one of those
-with one of these. See decision 99.
+Every other table stays whole on the coordinator, so no subquery on one kind may name a
+column of the other. See decision 99.
 """
 
 from __future__ import annotations
