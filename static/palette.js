@@ -23,20 +23,43 @@
     dialog.className = "palette";
     dialog.setAttribute("aria-label", "Search and go to");
     document.body.append(dialog);
+    // Whoever opens it types at once; what is typed until the palette is there is kept.
+    const early = dialog.appendChild(document.createElement("div"));
+    early.className = "ask";
+    const typed = early.appendChild(document.createElement("input"));
+    Object.assign(typed, { id: "q", maxLength: 500, autocomplete: "off", spellcheck: false });
+    typed.setAttribute("aria-label", "Search and go to");
     // The browser gives the focus back to where it was.
     dialog.addEventListener("close", () => dialog.remove());
     dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
     dialog.showModal();
-    htmx.ajax("GET", address(link), { target: dialog, swap: "innerHTML" })
-      .then(() => {
-        const input = dialog.querySelector("#q");
-        asked = input?.value ?? "";
-        input?.focus();
-        const close = dialog.querySelector("[data-close]");
-        if (!close) return;
-        close.hidden = false;
-        close.addEventListener("click", () => dialog.close());
-      });
+    typed.focus();
+    const leave = () => dialog.open && location.assign(link.href);
+    const once = (name, act) => {
+      const heard = ({ detail }) => {
+        if (detail.target !== dialog) return;
+        dialog.removeEventListener(name, heard);
+        act(dialog.querySelector("#q"));
+      };
+      dialog.addEventListener(name, heard);
+    };
+    once("htmx:afterSwap", (input) => {
+      if (!input) return leave();
+      asked = input.value;
+      if (typed.value) input.value = typed.value;
+      input.focus();
+      const close = dialog.querySelector("[data-close]");
+      close.hidden = false;
+      close.addEventListener("click", () => dialog.close());
+    });
+    // Only now does its form listen.
+    once("htmx:afterSettle", (input) => {
+      if (!input || input.value === asked) return;
+      const later = waiting;
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+      waiting = later;
+    });
+    htmx.ajax("GET", address(link), { target: dialog, swap: "innerHTML" }).catch(leave);
   }
 
   function move(by) {
@@ -82,7 +105,7 @@
       // It is looked for anew.
       asked = null;
       waiting = () => openFirst(shiftKey);
-      if (shiftKey) target.form.requestSubmit();
+      if (shiftKey) target.form?.requestSubmit();
     } else if (key === "Enter" && shiftKey && target.matches(".hit")) {
       event.preventDefault();
       open(target, true);
@@ -107,6 +130,15 @@
     if (shown) history.replaceState(history.state, "", shown);
     if (box()) proceed();
   });
+  // A search that gets no answer can be gone on with.
+  for (const lost of ["htmx:timeout", "htmx:sendError", "htmx:responseError"]) {
+    document.addEventListener(lost, ({ detail }) => {
+      const scan = detail.elt?.closest?.("#scan"), button = scan?.querySelector("button");
+      if (!button) return;
+      button.textContent = "No answer; try again";
+      button.removeAttribute("name");
+    });
+  }
   // The first hit is previewed by itself; not over one that somebody chose.
   document.addEventListener("htmx:confirm", (event) => {
     const { target, triggeringEvent } = event.detail;

@@ -13,6 +13,7 @@ from inspector.access.access import require_signed_in
 from inspector.knowledge import fact_lanes
 from inspector.knowledge.fact_acts import VERBS
 from inspector.lists import person_visits
+from inspector.lists.person_visits import PersonVisit
 from inspector.memory import editing
 from inspector.web import asof
 from memoryhub.errors import FactUnknownError, InvalidError
@@ -22,6 +23,7 @@ from memoryhub.queries.knowledge import block_lines, facts, lanes
 from memoryhub.queries.knowledge.block_lines import BlockLine
 from memoryhub.queries.knowledge.facts import FactStory
 from memoryhub.queries.knowledge.lanes import Lanes
+from memoryhub.queries.threads.edits import Edit
 
 #: Formats of a timeline's digest, and of a fact: its id, and its place in the timeline
 #: if that is known.
@@ -44,6 +46,9 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     story = _find_story(request, row, found, at)
     name = f"{story.fact.id}-{story.timeline.index(story.fact)}" if story else ""
     clocks = (("known", until), ("valid", valid))
+    saved = (
+        editing.find_saved(request, visit.home, facts.find_edit) if visit.home else None
+    )
     context = {
         "found": found,
         "lanes": fact_lanes.draw_lanes(found, axis, at=at, chosen=name),
@@ -55,9 +60,8 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         },
         "story": story,
         "said": _list_block_lines(story, now) if until is None else [],
-        "saved": editing.find_saved(request, visit.home, facts.find_edit)
-        if visit.home
-        else None,
+        "saved": saved,
+        "undoable": _find_undoable(visit, story) if saved is None else None,
         "done": asof.read_number(request, "done"),
         "acts": ["correct", *VERBS] if visit.editable else [],
         "chosen": name,
@@ -102,6 +106,14 @@ def _find_story(
         )
     except FactUnknownError:
         return None
+
+
+def _find_undoable(visit: PersonVisit, story: FactStory | None) -> Edit | None:
+    """Find the edit of an open fact's newest assertion, if it can be undone."""
+    if story is None or not visit.editable:
+        return None
+    edit = facts.find_edit(story.home, story.assertions[0].seq)
+    return edit if edit is not None and edit.standing else None
 
 
 def _list_block_lines(story: FactStory | None, now: datetime) -> list[BlockLine]:

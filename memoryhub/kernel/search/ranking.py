@@ -370,7 +370,10 @@ def _split_counted(
 ) -> tuple[list[tuple[Term, float]], list[CutTerm]]:
     """Return the terms that count, with their idf, and the terms that do not."""
     there = [term for term in found if term.records]
-    telling = [term for term in there if term.term not in terms.STOP] or there
+    telling = [term for term in there if term.term not in terms.STOP]
+    if all(term.term in terms.STOP for term in found):
+        # Stop words count where nothing else is asked for.
+        telling = there
     counted = [(term, _compute_idf(term.records, total)) for term in telling]
     words = {term.term for term in telling}
     cut = [

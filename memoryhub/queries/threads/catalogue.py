@@ -61,7 +61,7 @@ _BY_POLICY = ("due", "flag")
 #: Maximum count of new or moved threads, and of matching threads.
 FRESH, COUNTED = 100, 1_000
 #: Number of latest moved threads, and of latest events of each, searched for an actor.
-_LOOKED, _LATELY = 500, 20
+_LOOKED, _LATELY = 200, 20
 _CHUNK = 200
 #: States of subjects whose threads no list shows, though the rows still have names.
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)
@@ -170,19 +170,20 @@ def find_written(
 ) -> ThreadLine | None:
     """Find the latest moved thread that an actor created or wrote to.
 
-    One query over at most `_LOOKED` threads that moved since then and the last events
-    of each.
+    Three queries, over at most `_LOOKED` threads that moved since then and the last
+    events of each.
     """
     rows = _filter_visible(project, restricted=restricted)
     moved = rows.filter(listed_at__gt=since - LISTED_LAG)
-    looked = moved.order_by("-listed_at", "id")[:_LOOKED].values("id")
-    written = Event.objects.filter(thread=OuterRef("pk"), actor=actor)
-    found = Thread.objects.filter(
-        Exists(written.filter(seq=1))
-        | Exists(written.filter(seq__gt=OuterRef("head_seq") - _LATELY)),
-        id__in=looked,
-    )
-    row = found.order_by("-listed_at", "id").first()
+    looked = moved.order_by("-listed_at", "id").values_list("id", "head_seq")
+    heads, last = dict(looked[:_LOOKED]), Q()
+    for thread, head in heads.items():
+        last |= Q(Q(seq=1) | Q(seq__gt=head - _LATELY), thread=thread)
+    # A join with the threads would not do on a cluster.
+    events = Event.objects.filter(last, actor=actor) if heads else Event.objects.none()
+    written = {*events.values_list("thread_id", flat=True)}
+    found = next((thread for thread in heads if thread in written), None)
+    row = None if found is None else Thread.objects.filter(id=found).first()
     return None if row is None else ThreadLine.from_row(row)
 
 

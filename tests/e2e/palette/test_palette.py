@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
@@ -45,6 +46,20 @@ def test_enter_opens_the_best_palette_hit_when_typed_quickly(
     page.keyboard.type("event 3")
     page.keyboard.press("Enter")
     page.wait_for_url("**/threads/rebook-lisbon-storm/events/3")
+
+
+def test_words_typed_while_the_palette_loads_are_kept(talk: None, page: Page) -> None:
+    def answer_late(route: Route) -> None:
+        time.sleep(1)
+        route.continue_()
+
+    page.route("**/search/palette*", answer_late)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("lisbon")
+    expect(page.get_by_role("dialog").locator("mark").first).to_have_text("lisbon")
+    expect(page.locator("#q")).to_have_value("lisbon")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/threads/rebook-lisbon-storm")
 
 
 def test_escape_returns_the_focus_from_the_palette(talk: None, page: Page) -> None:

@@ -210,6 +210,9 @@ def test_card_lists_refusals_with_their_reasons(
     assert f"Refused 3 times: <code>thread_full</code> {reason}" in page
     assert "no_room" not in page
     assert "stale" not in page
+    # Nobody has used the key that the page waits for, so these are of others.
+    make(owner)
+    assert "thread_full" not in heard(owner)
 
 
 def test_invalid_since_time_is_refused(owner: Client) -> None:

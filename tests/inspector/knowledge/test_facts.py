@@ -255,6 +255,9 @@ def test_fact_is_corrected_in_place_and_undone(
     assert "Line 1 says" in fetch_text(viewer, build_path(ann, "blocks"))
     undo = re.search(r'action="([^"]+/undo)"', shown)
     assert undo
+    opened = f"{page}?fact={saved.headers['Location'].rpartition('=')[2]}"
+    assert f'action="{undo[1]}"' in fetch_text(owner, opened)
+    assert "/undo" not in fetch_text(viewer, opened)
     undone = owner.post(undo[1])
     assert "Done: " in fetch_text(owner, undone.headers["Location"])
     assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]

@@ -200,6 +200,7 @@ def test_stop_words_find_records_only_when_searched_alone() -> None:
     index = index_of(*["the sea is wide"] * 9, "the blue lamp")
     assert ranked(index, "the lamp") == [10]
     assert len(ranked(index, "the of")) == 10
+    assert ranked(index, "the whale") == []
 
 
 def test_equal_scores_are_ordered_newest_first() -> None:
