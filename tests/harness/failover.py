@@ -24,6 +24,8 @@ from tests.harness.instances import free_port
 PROGRAMS = ("patroni", "etcd", "pgbouncer", "psql")
 #: Seconds for a cluster to have a primary and a synchronous standby.
 READY_SECONDS = 90
+#: Seconds for Patroni to answer; a switchover is answered when it is done.
+ANSWER_SECONDS = 60
 #: Patroni's leader lease in seconds, which bounds how long a dead primary is trusted.
 #: `ttl` may be no less than 20, nor than `loop_wait` + 2 × `retry_timeout`.
 TIMES = {"ttl": 20, "loop_wait": 5, "retry_timeout": 5}
@@ -63,7 +65,9 @@ class Node:
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:
-        """Start the node; it joins the cluster, or makes it if it is the first."""
+        """Start the node unless it runs; the first makes the cluster, others join."""
+        if self._running:
+            return
         if not self.folder.exists():
             self._configure()
         for words in (
@@ -93,10 +97,14 @@ class Node:
         """Return whether the node is a standby that commits wait for."""
         return self._ask("/synchronous")
 
-    def _ask(self, path: str) -> bool:
-        line = HTTPConnection(LOCAL, self.rest_port, timeout=5)
+    def hand_over(self) -> None:
+        """Make the standby the primary, as an operator does before an upgrade."""
+        assert self._ask("/switchover", json.dumps({"leader": self.name}))
+
+    def _ask(self, path: str, body: str | None = None) -> bool:
+        line = HTTPConnection(LOCAL, self.rest_port, timeout=ANSWER_SECONDS)
         try:
-            line.request("GET", path)
+            line.request("POST" if body else "GET", path, body)
             return line.getresponse().status == 200
         except OSError:
             return False
