@@ -274,27 +274,18 @@ def _build_sqlite(name: str, pragmas: str) -> dict[str, Any]:
     }
 
 
-#: Options of libpq's; those of a URL come before them. A standby is no place to write,
-#: and a server that vanished without a word is given up after about ten seconds.
-_FAILOVER = {
-    "target_session_attrs": "read-write",
-    "connect_timeout": 3,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
-}
-
-
 def _build_postgres(url: str, test_name: str) -> dict[str, Any]:
+    # Only here is the extra needed.
+    primary = import_module("memoryhub.primary")
     database: dict[str, Any] = {**dj_database_url.parse(url)}
     limits = "-c statement_timeout=5000 -c idle_in_transaction_session_timeout=30000"
     database["CONN_MAX_AGE"] = 0
     database["CONN_HEALTH_CHECKS"] = True
     database["OPTIONS"] = {
-        **_FAILOVER,
+        **primary.PATIENCE,
         **database.get("OPTIONS", {}),
         "pool": {
+            "connection_class": primary.PrimaryConnection,
             "min_size": 1,
             # The readers, the writer, pages, and five threads of background work.
             "max_size": ENV.MEMORYHUB_READERS + 10,

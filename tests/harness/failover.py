@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.harness import parts
 from tests.harness.instances import free_port
 
-PROGRAMS = ("patroni", "etcd", "pgbouncer", "psql")
+PROGRAMS = ("patroni", "etcd", "pgbouncer")
 #: Seconds for a cluster to have a primary and a synchronous standby.
 READY_SECONDS = 90
 #: Seconds for Patroni to answer; a switchover is answered when it is done.
@@ -39,15 +39,10 @@ listen_port = {pooler_port}
 unix_socket_dir = {folder}
 auth_type = trust
 auth_file = {folder}/users.txt
-admin_users = postgres
 pool_mode = session
 default_pool_size = 40
 server_login_retry = 1
 ignore_startup_parameters = options
-"""
-#: A standby's pooler tells each client that the server is read-only, from memory.
-ROLE_CHANGE = """#!/bin/sh
-exec psql -h {folder} -p {pooler_port} -U postgres pgbouncer -c RECONNECT
 """
 
 
@@ -115,9 +110,6 @@ class Node:
         self.folder.mkdir(mode=0o755)
         names = {"local": LOCAL, "port": self.port, "pooler_port": self.pooler_port}
         names["folder"] = self.folder
-        script = self.folder / "role_change"
-        script.write_text(ROLE_CHANGE.format(**names))
-        script.chmod(0o755)
         (self.folder / "users.txt").write_text('"postgres" ""\n')
         (self.folder / "pgbouncer.ini").write_text(POOLER.format(**names))
         (self.folder / "patroni.json").write_text(json.dumps(self._describe()))
@@ -153,7 +145,6 @@ class Node:
                     f"host replication all {LOCAL}/32 trust",
                 ],
                 "parameters": {"unix_socket_directories": str(self.folder)},
-                "callbacks": {"on_role_change": str(self.folder / "role_change")},
             },
             "watchdog": {"mode": "off"},
         }
@@ -163,14 +154,21 @@ class Node:
 class Cluster:
     nodes: tuple[Node, Node]
 
-    def build_url(self, *, pooled: bool) -> str:
-        """Return the URL of a database, on whichever node takes writes."""
-        ports = [each.pooler_port if pooled else each.port for each in self.nodes]
+    @property
+    def url(self) -> str:
+        """The URL of a database on whichever node takes writes, for libpq."""
         return (
-            f"postgres://postgres@/memoryhub?host={LOCAL},{LOCAL}"
-            f"&port={ports[0]},{ports[1]}"
-            "&target_session_attrs=read-write&connect_timeout=3"
+            f"postgres://postgres@/memoryhub?{self._build_hosts(pooled=False)}"
+            "&target_session_attrs=read-write"
         )
+
+    def build_hub_url(self, url: str, *, pooled: bool) -> str:
+        """Return the URL by which a hub reaches the database of a URL for libpq."""
+        return f"{url.partition('?')[0]}?{self._build_hosts(pooled=pooled)}"
+
+    def _build_hosts(self, *, pooled: bool) -> str:
+        ports = [each.pooler_port if pooled else each.port for each in self.nodes]
+        return f"host={LOCAL},{LOCAL}&port={ports[0]},{ports[1]}"
 
     def await_ready(self) -> Node:
         """Wait for a primary with a synchronous standby; return the primary."""

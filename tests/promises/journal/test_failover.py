@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
 
@@ -105,9 +105,15 @@ def hub(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Instance]:
-    url = cluster.build_url(pooled=request.param == "PgBouncer")
-    monkeypatch.setenv("DATABASE_URL", url)
-    with instance(tmp_path / "hub", **UNLIMITED) as made:
+    """Yield an instance on the cluster, with the project acme."""
+    pooled = request.param == "PgBouncer"
+    monkeypatch.setenv("DATABASE_URL", cluster.url)
+    with instance(tmp_path / "hub", **UNLIMITED) as plain:
+        urls = {
+            name: cluster.build_hub_url(plain.env[name], pooled=pooled)
+            for name in ("DATABASE_URL", "KEYS_DATABASE_URL")
+        }
+        made = replace(plain, env={**plain.env, **urls})
         made.call("tests.harness.instances:make_tables")
         made.managed("create_project", "acme")
         yield made
@@ -144,9 +150,7 @@ def await_shown(
     raise AssertionError(f"the page did not show event {seq}")
 
 
-def measure(
-    cluster: Cluster, made: Instance, end: Callable[[Node], None]
-) -> float:
+def measure(cluster: Cluster, made: Instance, end: Callable[[Node], None]) -> float:
     """End the primary's reign under load; return seconds until writes go on."""
     key = made.managed("create_key", "acme").strip()
     with ExitStack() as stack:

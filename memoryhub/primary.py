@@ -1,0 +1,51 @@
+"""Connections to the PostgreSQL server that takes writes, whichever of several it is."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from psycopg import Connection, OperationalError
+from psycopg.rows import TupleRow
+
+#: Options of libpq's, unless a URL has others, in seconds and milliseconds: a server
+#: that vanished without a word is given up after about ten seconds.
+PATIENCE = {
+    "connect_timeout": 2,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+
+
+class PrimaryConnection(Connection[TupleRow]):
+    """Connection to the first of its hosts that takes writes."""
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **options: Any) -> Self:  # type: ignore[override]
+        """Connect as libpq does for `target_session_attrs=read-write`.
+
+        libpq believes what it is told as it connects, and PgBouncer tells that from
+        memory; this asks the server, for a round trip. Raises OperationalError when no
+        host takes writes.
+        """
+        hosts = str(options.pop("host", "")).split(",")
+        ports = str(options.pop("port", "")).split(",")
+        # Like libpq: one port is the port of all hosts.
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        reasons = []
+        for host, port in zip(hosts, ports, strict=True):
+            try:
+                made = super().connect(conninfo, host=host, port=port, **options)
+            except OperationalError as failure:
+                reasons.append(str(failure))
+                continue
+            if _takes_writes(made):
+                return made
+            made.close()
+            reasons.append(f"{host}:{port} is read-only")
+        raise OperationalError("; ".join(reasons))
+
+
+def _takes_writes(connection: Connection[TupleRow]) -> bool:
+    return connection.execute("SHOW transaction_read_only").fetchone() == ("off",)
