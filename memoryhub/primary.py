@@ -1,4 +1,4 @@
-"""Connections to the PostgreSQL server that takes writes, whichever of several it is."""
+"""Connections to the one of several PostgreSQL servers that takes writes."""
 
 from __future__ import annotations
 

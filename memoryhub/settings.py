@@ -274,10 +274,12 @@ def _build_sqlite(name: str, pragmas: str) -> dict[str, Any]:
     }
 
 
-def _build_postgres(url: str, test_name: str) -> dict[str, Any]:
-    # Only here is the extra needed.
+def _build_postgres(name: str, test_name: str) -> dict[str, Any]:
+    if find_spec("psycopg") is None:
+        extra = distribution.describe_extra("postgres")
+        raise _build_refusal(f"{name} needs an extra: {extra}")
     primary = import_module("memoryhub.primary")
-    database: dict[str, Any] = {**dj_database_url.parse(url)}
+    database: dict[str, Any] = {**dj_database_url.parse(getattr(ENV, name))}
     limits = "-c statement_timeout=5000 -c idle_in_transaction_session_timeout=30000"
     database["CONN_MAX_AGE"] = 0
     database["CONN_HEALTH_CHECKS"] = True
@@ -315,10 +317,10 @@ _KEYS_PRAGMAS = (
 )
 
 DATABASES = {
-    "default": _build_postgres(ENV.DATABASE_URL, "test_memoryhub")
+    "default": _build_postgres("DATABASE_URL", "test_memoryhub")
     if ENV.DATABASE_URL
     else _build_sqlite("memoryhub", _MAIN_PRAGMAS),
-    "keys": _build_postgres(ENV.KEYS_DATABASE_URL, "test_memoryhub_keys")
+    "keys": _build_postgres("KEYS_DATABASE_URL", "test_memoryhub_keys")
     if ENV.KEYS_DATABASE_URL
     else _build_sqlite("keys", _KEYS_PRAGMAS),
 }
