@@ -22,7 +22,7 @@ class PrimaryConnection(Connection[TupleRow]):
     """Connection to the first of its hosts that takes writes."""
 
     @classmethod
-    def connect(cls, conninfo: str = "", **options: Any) -> Self:  # type: ignore[override]
+    def connect(cls, conninfo: str = "", **options: Any) -> Self:
         """Connect as libpq does for `target_session_attrs=read-write`.
 
         libpq believes what it is told as it connects, and PgBouncer tells that from

@@ -26,9 +26,10 @@ PROGRAMS = ("patroni", "etcd", "pgbouncer")
 READY_SECONDS = 90
 #: Seconds for Patroni to answer; a switchover is answered when it is done.
 ANSWER_SECONDS = 60
-#: Patroni's leader lease in seconds, which bounds how long a dead primary is trusted.
-#: `ttl` may be no less than 20, nor than `loop_wait` + 2 × `retry_timeout`.
-TIMES = {"ttl": 20, "loop_wait": 5, "retry_timeout": 5}
+#: Settings of Patroni's. A dead primary is trusted for `ttl` seconds, which may
+#: be no less than 20, nor than `loop_wait` + 2 × `retry_timeout`.
+SETTINGS: dict[str, object] = {"ttl": 20, "loop_wait": 5, "retry_timeout": 5}
+SETTINGS |= {"synchronous_mode": True, "postgresql": {"use_pg_rewind": True}}
 LOCAL = "127.0.0.1"
 POOLER = """
 [databases]
@@ -76,8 +77,8 @@ class Node:
         """Kill all processes of the node, as a power failure would."""
         ours = [child.pid for child in self._running]
         with suppress(OSError, ValueError):
-            pid = self.folder / "data" / "postmaster.pid"
-            ours.append(int(pid.read_text().split()[0]))
+            told = (self.folder / "data" / "postmaster.pid").read_text()
+            ours.append(int(told.split()[0]))
         for pid in [*ours, *_list_children(ours)]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -125,11 +126,7 @@ class Node:
             "restapi": {"listen": rest, "connect_address": rest},
             "etcd3": {"host": f"{LOCAL}:{self.etcd_port}"},
             "bootstrap": {
-                "dcs": {
-                    **TIMES,
-                    "synchronous_mode": True,
-                    "postgresql": {"use_pg_rewind": True},
-                },
+                "dcs": SETTINGS,
                 "initdb": [{"encoding": "UTF8"}, {"locale": "C"}, "data-checksums"],
             },
             "postgresql": {
@@ -250,7 +247,7 @@ def _give(folder: Path) -> None:
 
 def _list_children(pids: list[int]) -> list[int]:
     """Return the processes that these have started."""
-    found = []
+    found: list[int] = []
     for pid in pids:
         with suppress(OSError):
             text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
