@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Self
 
 from psycopg import Connection, OperationalError
@@ -10,7 +11,7 @@ from psycopg.rows import TupleRow
 #: Options of libpq's, unless a URL has others, in seconds and milliseconds: a server
 #: that vanished without a word is given up after about ten seconds.
 PATIENCE = {
-    "connect_timeout": 2,
+    "connect_timeout": 3,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
@@ -43,9 +44,11 @@ class PrimaryConnection(Connection[TupleRow]):
             if _takes_writes(made):
                 return made
             made.close()
-            reasons.append(f"{host}:{port} is read-only")
+            reasons.append(f"{host}:{port} takes no writes")
         raise OperationalError("; ".join(reasons))
 
 
 def _takes_writes(connection: Connection[TupleRow]) -> bool:
-    return connection.execute("SHOW transaction_read_only").fetchone() == ("off",)
+    with suppress(OperationalError):
+        return connection.execute("SHOW transaction_read_only").fetchone() == ("off",)
+    return False
