@@ -41,14 +41,14 @@ class PrimaryConnection(Connection[TupleRow]):
             except OperationalError as failure:
                 reasons.append(str(failure))
                 continue
-            if _takes_writes(made):
+            if _can_write(made):
                 return made
             made.close()
             reasons.append(f"{host}:{port} takes no writes")
         raise OperationalError("; ".join(reasons))
 
 
-def _takes_writes(connection: Connection[TupleRow]) -> bool:
+def _can_write(connection: Connection[TupleRow]) -> bool:
     with suppress(OperationalError):
         return connection.execute("SHOW transaction_read_only").fetchone() == ("off",)
     return False
