@@ -71,7 +71,7 @@ def find_crossings(statement: str) -> list[str]:
     return sorted({*_iter_crossings(tree)})
 
 
-def _iter_crossings(tree: exp.Expression) -> Iterator[str]:
+def _iter_crossings(tree: exp.Expr) -> Iterator[str]:
     for scope in traverse_scope(tree):
         inner = _list_tables(scope)
         outer = {_find_outer(scope, each.table) for each in scope.external_columns}
@@ -110,7 +110,7 @@ def _is_mixed(tables: Iterable[str]) -> bool:
     return len({table in SPREAD for table in tables}) == 2
 
 
-def _joins_threads(query: exp.Expression) -> bool:
+def _joins_threads(query: exp.Expr) -> bool:
     """Tell whether a query compares a `thread_id` with a column of another meaning."""
     pairs = [
         (each.left.unnest(), each.right.unnest()) for each in query.find_all(exp.EQ)

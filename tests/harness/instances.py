@@ -95,17 +95,15 @@ class Instance:
     #: Of its servers: what they wrote to stdout and stderr, all starts in one file.
     log: Path
     urls: tuple[str, ...] = field(default=())
+    #: What one of its commands may take.
+    seconds: int = COMMAND_SECONDS
 
     @property
     def data(self) -> Path:
         return Path(self.env["MEMORYHUB_DATA"])
 
     def manage(
-        self,
-        *words: object,
-        stdin: str | None = None,
-        seconds: int = COMMAND_SECONDS,
-        **env: str,
+        self, *words: object, stdin: str | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         """Run `manage.py` to its end, whatever its exit code."""
         given = [str(word) for word in words]
@@ -116,7 +114,7 @@ class Instance:
             stderr=subprocess.PIPE,
         ) as process:
             try:
-                out, errors = process.communicate(stdin or "", seconds)
+                out, errors = process.communicate(stdin or "", self.seconds)
             finally:
                 process.kill()
         assert process.returncode is not None
@@ -124,7 +122,7 @@ class Instance:
 
     def managed(self, *words: object, **env: str) -> str:
         """Run `manage.py`, which must succeed; return its output."""
-        done = self.manage(*words, seconds=COMMAND_SECONDS, **env)
+        done = self.manage(*words, **env)
         assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
         return done.stdout
 

@@ -92,7 +92,9 @@ class Command(Base):
         # Killed, it would leave a copy of all memory behind.
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _end_by_signal)
-        place = backup and BackupPlace(memory=backup, keys=options["keys"] or backup)
+        place = None
+        if backup is not None:
+            place = BackupPlace(memory=backup, keys=options["keys"] or backup)
         try:
             with TemporaryDirectory(
                 prefix="memoryhub-drill-", dir=options["place"]

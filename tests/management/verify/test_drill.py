@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,8 @@ class DrilledHub:
         self, *words: object, stdin: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         given = ("drill", f"--place={self.place}", *self.options, *words)
-        return self.instance.manage(*given, stdin=stdin, seconds=DRILL_SECONDS)
+        patient = replace(self.instance, seconds=DRILL_SECONDS)
+        return patient.manage(*given, stdin=stdin)
 
     def report(
         self, *words: object, code: int = 0, stdin: str | None = None
