@@ -417,7 +417,7 @@ def run_planner(life: AgentLife) -> None:
 
 
 def run_ticket_counter(life: AgentLife) -> None:
-    """Run sales into small threads: each is filled to its limit, and closed."""
+    """Run sales into short threads, which are closed before they are full."""
     sales = counter.iter_sales(life.chance)
     for story in cycle(counter.NAMES):
         thread = life.name_thread(story)

@@ -1,4 +1,4 @@
-"""A ticket counter that reports each sale, into threads that are full soon."""
+"""A ticket counter that reports each sale, into short threads."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from memoryhub.demo.messages import (
     build_user,
 )
 
-#: Sales of a thread, of four messages each, and the slots that these fill.
+#: Sales of a thread, of four messages each, and slots with room for more: a nearly full
+#: thread is a thing to look at.
 SALES = 20
-MAX_SLOTS = 4 * SALES
+MAX_SLOTS = 5 * SALES
 
 #: Names of the threads.
 NAMES = (
