@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import sqlglot
 from django.db.backends.base.base import BaseDatabaseWrapper
 from sqlglot import exp
+from sqlglot.errors import ParseError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from memoryhub.models.per_thread import list_tables
@@ -67,8 +69,10 @@ def find_crossings(statement: str) -> list[str]:
     text = re.sub(r"%s|\?", "NULL", statement)
     if not re.match(r"\s*(SELECT|WITH|UPDATE|DELETE)\b", text):
         return []
-    tree = sqlglot.parse_one(text, dialect="postgres")
-    return sorted({*_iter_crossings(tree)})
+    with suppress(ParseError):  # what SQLite alone takes
+        tree = sqlglot.parse_one(text, dialect="postgres")
+        return sorted({*_iter_crossings(tree)})
+    return []
 
 
 def _iter_crossings(tree: exp.Expr) -> Iterator[str]:

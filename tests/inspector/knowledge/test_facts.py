@@ -238,7 +238,11 @@ def test_fact_is_corrected_in_place_and_undone(
     seq = say(agent, ann, claim("Oslo", 0)).seq
     write(agent, ann, "guest", "Lives in Oslo.\nLikes tea.")
     page = build_path(ann)
-    assert "Also said in block" in fetch_text(viewer, f"{page}?fact={seq}")
+    shown = fetch_text(viewer, f"{page}?fact={seq}")
+    assert "Also said in block" in shown
+    event = re.search(rf'href="([^"]+/events/{seq})"', shown)
+    assert event
+    assert "home airport Oslo</b>" in fetch_text(viewer, event[1])
     form = f"{page}/{seq}/correct"
     assert viewer.get(form).status_code == 403
     assert ">Oslo</textarea>" in fetch_text(owner, form)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connections
 
 from memoryhub.errors import StartRefusedError
 from memoryhub.management import distributing, triggers
@@ -11,7 +10,6 @@ from memoryhub.models import per_thread
 from tests.harness import cluster
 
 pytestmark = pytest.mark.django_db
-ON_POSTGRESQL = connections["default"].vendor == "postgresql"
 ON_CITUS = bool(cluster.COORDINATOR)
 
 
@@ -22,7 +20,7 @@ def test_distribution_is_refused_without_citus() -> None:
     assert per_thread.list_distributed() == set()
 
 
-@pytest.mark.skipif(not ON_POSTGRESQL, reason="reads PostgreSQL's catalogue")
+@pytest.mark.grown
 def test_moves_list_every_per_thread_table_with_its_foreign_keys() -> None:
     moves = distributing.list_moves()
     assert [move.table for move in moves] == per_thread.list_tables()
