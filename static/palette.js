@@ -133,6 +133,8 @@
   // A search that gets no answer can be gone on with.
   for (const lost of ["htmx:timeout", "htmx:sendError", "htmx:responseError"]) {
     document.addEventListener(lost, ({ detail }) => {
+      // Neither does a palette stay that did not come.
+      if (detail.target && detail.target === box() && opener()) return location.assign(opener().href);
       const scan = detail.elt?.closest?.("#scan"), button = scan?.querySelector("button");
       if (!button) return;
       button.textContent = "No answer; try again";

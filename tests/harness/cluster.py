@@ -36,8 +36,8 @@ def distribute(name: str) -> None:
                     worker.execute("CREATE EXTENSION citus")
             adds = "citus_add_node" if group else "citus_set_coordinator_host"
             cursor.execute(f"SELECT {adds}(%s, %s)", [host, port])
-    for _ in distributing.iter_distributed():
-        pass
+    assert [*distributing.iter_distributed()]
+    assert [*distributing.iter_distributed()] == [], "it can be repeated"
 
 
 def build_worker_url(host: str, port: int, name: str) -> str:

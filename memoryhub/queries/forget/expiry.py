@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
-from uuid import UUID
+from typing import Any, TypeVar
 
 from django.db.models import Min, Model, Q, QuerySet
 
@@ -40,7 +39,7 @@ def select_due_values(
     Leaves out values of subjects that are held or restricted.
     """
     due = DueValue.objects.filter(project=project, due_at__lte=now - grace)
-    blocked = _list_blocked([project], now)
+    blocked = _select_blocked([project], now)
     return due.exclude(thread__in=blocked).order_by("due_at", "thread_id", "seq")
 
 
@@ -49,7 +48,7 @@ def iter_due_projects(
 ) -> Iterator[tuple[Project, timedelta, datetime]]:
     """Yield (project, its grace, when its oldest value was due) of projects with one.
 
-    Three statements; the last reads all values that are due.
+    Two statements; the second reads all values that are due.
     """
     rows = Project.objects.exclude(expired_value_grace_seconds=None).order_by("id")
     graces = {
@@ -60,7 +59,8 @@ def iter_due_projects(
     due = Q()
     for row, grace in graces.items():
         due |= Q(project=row, due_at__lte=now - grace)
-    values = DueValue.objects.filter(due).exclude(thread__in=_list_blocked(graces, now))
+    blocked = _select_blocked(graces, now)
+    values = DueValue.objects.filter(due).exclude(thread__in=blocked)
     oldest = dict(values.order_by().values_list("project").annotate(at=Min("due_at")))
     for row, grace in graces.items():
         if row.id in oldest:
@@ -81,7 +81,7 @@ def count_doomed(
 ) -> DoomedValues:
     """Count values that this grace would erase and the project's grace keeps.
 
-    Two queries.
+    One query.
     """
     if grace_seconds is None:
         return DoomedValues(count=0, capped=False)
@@ -93,7 +93,7 @@ def count_doomed(
 
 
 def get_lag(now: datetime) -> timedelta:
-    """Get how long the oldest key or value has been due. Four statements."""
+    """Get how long the oldest key or value has been due. Three statements."""
     oldest = [at for _, _, at in iter_due_projects(now)]
     key = select_due_keys(now).values_list("expires_at", flat=True).first()
     if key is not None:
@@ -107,14 +107,14 @@ def _filter_writable(rows: QuerySet[Row]) -> QuerySet[Row]:
     )
 
 
-def _list_blocked(projects: Iterable[Project], now: datetime) -> list[UUID]:
-    """List threads whose due values must stay for now. One query.
+def _select_blocked(projects: Iterable[Project], now: datetime) -> QuerySet[Any, Any]:
+    """Select the ids of threads whose due values must stay for now.
 
-    Ended threads have no such values. A list, since a cluster keeps the values apart
-    from the threads.
+    Ended threads have no such values. A query of its own, since a cluster keeps the
+    values apart from the threads.
     """
     threads = Thread.objects.filter(project__in=[*projects])
     kept = Q(subject__state__in=(*_FENCED, _RESTRICTED))
     kept |= Q(holds.match_in_force("subject", now=now))
     blocked = Q(status=Thread.Status.IMPORTING) | Q(kept, status__in=_WRITABLE)
-    return [*threads.filter(blocked).values_list("id", flat=True)]
+    return threads.filter(blocked).values("id")

@@ -1,7 +1,6 @@
 """Term filters: threads that can't match a query, told by hashes. Never writes.
 
-A filter leaves out no thread that matches, unless its only words of the query are stop
-words and the query has others. Other threads may pass.
+A filter leaves out no thread that matches. Other threads may pass.
 """
 
 from __future__ import annotations

@@ -187,22 +187,13 @@ def measure(cluster: Cluster, made: Instance, end: Callable[[Node], None]) -> fl
     return gap
 
 
-@pytest.mark.promise("P1", load="6 writers, the primary's node killed")
+@pytest.mark.promise("P1", load="6 writers, the primary killed or handed over")
 @pytest.mark.grown
 @pytest.mark.slow
 @pytest.mark.timeout(400)
+@pytest.mark.parametrize("end", [Node.kill, Node.hand_over])
 def test_acknowledged_write_survives_a_failover(
-    cluster: Cluster, hub: Instance
+    cluster: Cluster, hub: Instance, end: Callable[[Node], None]
 ) -> None:
     """Writes go on, and an open page, without anybody's help."""
-    assert measure(cluster, hub, Node.kill) < GAP_SECONDS
-
-
-@pytest.mark.promise("P1", load="6 writers, the primary hands over")
-@pytest.mark.grown
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_acknowledged_write_survives_a_switchover(
-    cluster: Cluster, hub: Instance
-) -> None:
-    assert measure(cluster, hub, Node.hand_over) < GAP_SECONDS
+    assert measure(cluster, hub, end) < GAP_SECONDS

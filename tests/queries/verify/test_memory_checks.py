@@ -62,12 +62,12 @@ def test_thread_that_is_nearly_full_is_named(
 
 
 @pytest.mark.parametrize("count", [2, 30])
-def test_memory_checks_cost_eight_queries(
+def test_memory_checks_cost_seven_queries(
     acme: Project, agent: Agent, count: int, django_assert_num_queries: Any
 ) -> None:
     for n in range(count):
         memory_acts.set_key(agent, f"k{n}", ttl=DAY, thread=f"t-{n % 7}")
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(7):
         memory_checks.get_memory_checks(acme, now=NOON)
 
 
