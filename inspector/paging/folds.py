@@ -44,8 +44,17 @@ def fold(scene: ThreadScene) -> MomentFold:
 
     Six queries at most. Raises SeqUnknownError beyond the head.
     """
+    return fold_run(scene, find_run(scene))
+
+
+def find_run(scene: ThreadScene) -> EvictionRun | None:
+    """Find the run that holds the scene's event, or the last one before it."""
+    return eviction_runs.get_run(scene.thread, scene.seq) if scene.seq else None
+
+
+def fold_run(scene: ThreadScene, run: EvictionRun | None) -> MomentFold:
+    """Fold as `fold` does, with the run that `find_run` found."""
     thread, seq = scene.thread, scene.seq
-    run = eviction_runs.get_run(thread, seq) if seq else None
     first = run.first - 1 if run and run.first <= seq <= run.last else None
     states = replay.load_states_at(thread, [seq] if first is None else [first, seq])
     return MomentFold(

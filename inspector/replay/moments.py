@@ -100,8 +100,7 @@ def _build_map(scene: ThreadScene) -> Context:
 
 
 def _build_position(scene: ThreadScene) -> Context:
-    run = eviction_runs.get_run(scene.thread, scene.seq) if scene.seq else None
-    return _describe_event(scene, _find_event(scene), run)
+    return _describe_event(scene, _find_event(scene), folds.find_run(scene))
 
 
 def _describe_event(
@@ -124,8 +123,8 @@ def _describe_event(
 
 def _build_moment(scene: ThreadScene) -> Context:
     line = _find_event(scene)
-    run = eviction_runs.get_run(scene.thread, scene.seq) if scene.seq else None
-    right = _RightPane(context={}) if scene.passing else _build_right_pane(scene)
+    run = folds.find_run(scene)
+    right = _RightPane(context={}) if scene.passing else _build_right_pane(scene, run)
     if scene.view == "events":
         left = _build_events(scene)
     else:
@@ -157,7 +156,7 @@ def _build_toggle_query(scene: ThreadScene, noun: str) -> str:
     return replace(scene, hidden=hidden).query()
 
 
-def _build_right_pane(scene: ThreadScene) -> _RightPane:
+def _build_right_pane(scene: ThreadScene, run: EvictionRun | None) -> _RightPane:
     """Build the pane of the tab, and pass its state along so that it is folded once."""
     if scene.tab == "changes":
         context = _build_changes(scene)
@@ -165,7 +164,7 @@ def _build_right_pane(scene: ThreadScene) -> _RightPane:
     if scene.tab == "memory":
         state = replay.load_state_at(scene.thread, scene.seq).state
         return _RightPane(context=overview.PANEL.context(scene), state=state)
-    fold = folds.fold(scene)
+    fold = folds.fold_run(scene, run)
     return _RightPane(context=working_set.draw_fold(scene, fold), state=fold.state)
 
 

@@ -5,8 +5,12 @@ Never writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 
 import orjson
 
@@ -96,8 +100,7 @@ def get_run(thread: Thread, seq: int) -> EvictionRun | None:
         type__in=LEAVING,
     )
     listed = rows.order_by("seq").values_list("seq", "type", "body")
-    found = [step for row in listed for step in _build_steps(*row)]
-    run = _select_run(found, seq)
+    run = _select_run(listed, seq)
     if not run:
         return None
     return EvictionRun(steps=run, newcomer=_find_newcomer(thread, run[-1]))
@@ -200,17 +203,27 @@ def _build_step(seq: int, body: Body, *, lowered: bool) -> EvictionStep:
     )
 
 
-def _select_run(found: Sequence[EvictionStep], seq: int) -> tuple[EvictionStep, ...]:
-    """Return the steps without a gap between them, around or before an event."""
-    at = next((n for n in range(len(found), 0, -1) if found[n - 1].seq <= seq), 0)
-    if not at:
-        return ()
-    first = last = at - 1
-    while first and found[first - 1].seq >= found[first].seq - 1:
-        first -= 1
-    while last + 1 < len(found) and found[last + 1].seq <= found[last].seq + 1:
-        last += 1
-    return tuple(found[first : last + 1])
+def _select_run(
+    listed: Iterable[tuple[int, str, str]], seq: int
+) -> tuple[EvictionStep, ...]:
+    """Return the steps without a gap between them, around or before an event.
+
+    Only bodies of the run are read: one event may have evicted hundreds of pages.
+    """
+    rows = [*listed]
+    at = bisect_right(rows, seq, key=itemgetter(0))
+    found = deque[list[EvictionStep]]()
+    for row in reversed(rows[:at]):
+        if found and row[0] < found[0][0].seq - 1:
+            break
+        if steps := _build_steps(*row):
+            found.appendleft(steps)
+    for row in rows[at:] if found else ():
+        if row[0] > found[-1][0].seq + 1:
+            break
+        if steps := _build_steps(*row):
+            found.append(steps)
+    return tuple(chain.from_iterable(found))
 
 
 def _find_newcomer(thread: Thread, last: EvictionStep) -> Newcomer | None:
