@@ -141,9 +141,11 @@ class Hub:
         return done.stdout
 
     @contextmanager
-    def serve(self, program: Sequence[str] | None = None) -> Iterator[Server]:
-        """Run a server; it is drained and stopped with the block."""
-        port = _free_port()
+    def serve(
+        self, program: Sequence[str] | None = None, *, port: int = 0
+    ) -> Iterator[Server]:
+        """Run a server, on any free port; it is drained and stopped with the block."""
+        port = port or _free_port()
         log = self.data.parent / "server.log"
         with log.open("ab") as output:
             process = subprocess.Popen(
