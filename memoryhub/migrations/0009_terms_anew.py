@@ -13,6 +13,7 @@ class Migration(migrations.Migration):
     operations: ClassVar = [
         migrations.RunSQL(
             "DELETE FROM memoryhub_threadterms",
+            migrations.RunSQL.noop,
             hints={"home": "default"},
             elidable=True,
         )

@@ -16,6 +16,7 @@ class Migration(migrations.Migration):
         migrations.RunSQL(
             "UPDATE memoryhub_thread SET predicates_due = TRUE WHERE home AND EXISTS ("
             "SELECT 1 FROM memoryhub_assertion a WHERE a.thread_id = memoryhub_thread.id)",
+            migrations.RunSQL.noop,
             hints={"home": "default"},
             elidable=True,
         ),

@@ -47,10 +47,12 @@ def sum_tokens(apps: Any, editor: Any) -> None:
 
 def _add_number(model: str, name: str) -> migrations.SeparateDatabaseAndState:
     """Add a column in place: SQLite would make the table, and lose its triggers."""
-    add = f"ALTER TABLE memoryhub_{model} ADD COLUMN {name} bigint NOT NULL DEFAULT 0"
+    table = f"ALTER TABLE memoryhub_{model}"
+    add = f"{table} ADD COLUMN {name} bigint NOT NULL DEFAULT 0"
+    drop = f"{table} DROP COLUMN {name}"
     field = models.BigIntegerField(default=0)
     return migrations.SeparateDatabaseAndState(
-        [migrations.RunSQL(add, migrations.RunSQL.noop, hints={"home": "default"})],
+        [migrations.RunSQL(add, drop, hints={"home": "default"})],
         [migrations.AddField(model, name, field)],
     )
 
