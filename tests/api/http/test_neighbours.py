@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from statistics import median
 from threading import Event, Thread
 
 import pytest
@@ -19,14 +18,15 @@ from memoryhub.services.forget import erasures
 from memoryhub.services.people import subjects
 from tests.cast import factories, graves
 from tests.harness.instances import Instance, Server, prepare_instance
-from tests.promises.journal.clients import Answer, Client, build_slot
+from tests.promises.journal.clients import Answer, Client, build_slot, percentile
 
 PLACE = "tests.api.http.test_neighbours"
 PATIENCE = 20
-#: Within which a refusal is told; the rest is a busy machine's.
-TOLD_SECONDS, SLACK_SECONDS = 1.0, 1.0
-#: Factor by which a write may slow down while another key floods the server.
-SLOWED, WRITES, FLOODERS = 20, 20, 4
+#: Within which a refusal is told.
+TOLD_SECONDS = 1.0
+#: A quiet key's writes and their rate, and the connections of a flood. Other work of
+#: the machine only slows down, so that the best of a few rounds counts.
+WRITES, PER_SECOND, FLOODERS, ROUNDS = 140, 35, 4, 3
 
 #: So low that a test reaches each of them, and no other before it.
 LOWERED = {
@@ -41,8 +41,8 @@ LOWERED = {
 }
 #: Far below what the server can do, and above what the quiet one asks of it.
 SLOW = {
-    "MEMORYHUB_KEY_REQUESTS_PER_SECOND": "10",
-    "MEMORYHUB_KEY_BURST": str(3 * WRITES),
+    "MEMORYHUB_KEY_REQUESTS_PER_SECOND": "40",
+    "MEMORYHUB_KEY_BURST": "40",
 }
 
 
@@ -178,6 +178,7 @@ def introduce(client: Client) -> None:
         assert time.monotonic() < until
 
 
+@pytest.mark.promise("P19", load="each limit of a key, and others served beside it")
 @pytest.mark.parametrize("name", LIMITS)
 def test_each_limit_refuses_in_time(hub: Hub, name: str) -> None:
     limit, port = LIMITS[name], hub.server.port
@@ -187,7 +188,7 @@ def test_each_limit_refuses_in_time(hub: Hub, name: str) -> None:
         refused = limit.beyond(loud, hub.ann)
         assert quiet.append("t-1", "x").status == 201
     assert (refused.status, refused.body["code"]) == (limit.status, limit.code)
-    assert refused.seconds < TOLD_SECONDS + SLACK_SECONDS
+    assert refused.seconds < TOLD_SECONDS
     assert ("retry-after" in refused.headers) == limit.passes
     assert not limit.passes or int(refused.headers["retry-after"]) > 0
 
@@ -195,18 +196,21 @@ def test_each_limit_refuses_in_time(hub: Hub, name: str) -> None:
 # Quiet clients beside flooding ones
 
 
-def flood(port: int, key: str) -> None:
-    """Write without a pause until told to stop; print the outcome. Runs beside."""
+def flood(port: int, key: str, per_second: float) -> None:
+    """Write at this rate until told to stop; print the outcome. Runs beside."""
     statuses: Counter[int] = Counter()
+    refused = [0.0]
     over, stop = Event(), Event()
 
     def write() -> None:
         with Client(port, key) as client:
             while not stop.is_set():
-                status = client.append("t-1", "x").status
-                statuses[status] += 1
-                if status == 429:
+                answer = client.append("t-1", "x")
+                statuses[answer.status] += 1
+                if answer.status == 429:
+                    refused.append(answer.seconds)
                     over.set()
+                stop.wait(FLOODERS / per_second - answer.seconds)
 
     threads = [Thread(target=write) for _ in range(FLOODERS)]
     for thread in threads:
@@ -218,7 +222,7 @@ def flood(port: int, key: str) -> None:
     stop.set()
     for thread in threads:
         thread.join()
-    sys.stdout.write(json.dumps(statuses))
+    sys.stdout.write(json.dumps({"statuses": statuses, "slowest": max(refused)}))
 
 
 def print_keys() -> None:
@@ -226,23 +230,39 @@ def print_keys() -> None:
     sys.stdout.write(json.dumps(keys))
 
 
-def test_quiet_tenant_stays_fast(instance: Instance) -> None:
+@pytest.mark.promise("P19", load="{per_second} writes a second where 40 are allowed")
+@pytest.mark.parametrize(
+    ("per_second", "share", "slowed"),
+    [pytest.param(200, 0.99, 3, id="steady"), pytest.param(10**6, 0.5, 20, id="all")],
+)
+def test_quiet_tenant_stays_fast(
+    instance: Instance, per_second: int, share: float, slowed: float
+) -> None:
+    """Its p99 beside 200 writes a second, its median beside as many as there can be."""
     loud, quiet = json.loads(instance.call(f"{PLACE}:print_keys"))
+    ratios = []
     with instance.serve(**SLOW) as server, Client(server.port, quiet) as client:
-        alone = time_writes(client)
-        with instance.start(f"{PLACE}:flood", server.port, loud) as flooding:
-            assert flooding.stdout is not None
-            assert flooding.stdout.readline() == "over\n"
-            loaded = time_writes(client)
-            printed, _ = flooding.communicate("stop\n", timeout=PATIENCE)
-    statuses = json.loads(printed)
-    assert statuses.keys() == {"201", "429"}
-    assert statuses["429"] > statuses["201"]
-    assert median(loaded) < SLOWED * median(alone)
+        while not ratios or min(ratios) >= slowed:
+            alone = time_writes(client)
+            flooded = instance.start(f"{PLACE}:flood", server.port, loud, per_second)
+            with flooded as flooding:
+                assert flooding.stdout is not None
+                assert flooding.stdout.readline() == "over\n"
+                loaded = time_writes(client)
+                printed, _ = flooding.communicate("stop\n", timeout=PATIENCE)
+            told = json.loads(printed)
+            assert told["statuses"].keys() == {"201", "429"}
+            assert told["statuses"]["429"] > told["statuses"]["201"]
+            assert told["slowest"] < TOLD_SECONDS
+            ratios.append(percentile(loaded, share) / percentile(alone, share))
+            assert len(ratios) < ROUNDS or min(ratios) < slowed, ratios
 
 
 def time_writes(client: Client) -> list[float]:
-    """Return the seconds of each of a few writes, none of which is refused."""
-    answers = [client.append("t-1", "x") for _ in range(WRITES)]
+    """Return the seconds of each write of a steady few, none of which is refused."""
+    answers = []
+    for _ in range(WRITES):
+        answers.append(client.append("t-1", "x"))
+        time.sleep(max(0.0, 1 / PER_SECOND - answers[-1].seconds))
     assert {answer.status for answer in answers} == {201}
     return [answer.seconds for answer in answers]

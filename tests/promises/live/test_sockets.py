@@ -154,6 +154,7 @@ def append(server: Server, key: str, *contents: str) -> int:
 
 @needs_proc
 @pytest.mark.slow
+@pytest.mark.promise("P19", load="sockets flooded by size, by parts and by number")
 def test_socket_memory_is_bounded_under_a_flood(instance: Instance, key: str) -> None:
     """The flood is 17 MB in one message, in endless parts, or in small messages.
 
