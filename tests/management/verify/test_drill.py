@@ -21,11 +21,15 @@ from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
 from tests.harness import parts
-from tests.harness.instances import Instance, build_database_url
+from tests.harness.instances import UNLIMITED, Instance, build_database_url
+from tests.management.privacy.test_replays import SLUG
+from tests.promises.journal.writers import Writers
 
 HERE = "tests.management.verify.test_drill"
 FORGET = "tests.management.privacy.test_replays:forget"
 REMEMBER = "tests.management.privacy.test_replays:remember"
+#: Clients, and their appends before a drill begins.
+WRITERS, WRITES = 2, 200
 PASSPHRASE = "a passphrase of some length\n"
 
 #: A drill starts six processes, one after the other.
@@ -107,6 +111,7 @@ def name_steps(report: dict[str, Any]) -> list[str]:
     return [step["name"] for step in report["steps"]]
 
 
+@pytest.mark.promise("P27", load="a running hub")
 def test_drill_of_a_running_hub_restores_what_it_has(hub: DrilledHub) -> None:
     with hub.instance.serve():
         report = hub.report()
@@ -122,6 +127,23 @@ def test_drill_of_a_running_hub_restores_what_it_has(hub: DrilledHub) -> None:
     assert "The backup restores whole" in done.stdout
 
 
+@pytest.mark.promise("P27", load=f"a running hub, {WRITERS} writers")
+def test_drill_beside_writers_restores_what_was_acknowledged(hub: DrilledHub) -> None:
+    key = hub.instance.managed("create_key", SLUG).strip()
+    writers = Writers(key=key, threads=["t-1", "t-2"], count=WRITERS)
+    with hub.instance.serve(**UNLIMITED) as server:
+        writers.start(server.port)
+        writers.await_more(WRITES)
+        before = writers.total
+        report = hub.report()
+        assert writers.total > before
+        server.kill()
+    writers.join()
+    assert report["restored"]["events"] >= before
+    assert report["backup"] == report["restored"]
+
+
+@pytest.mark.promise("P27", load="a backup from before an erasure")
 def test_drill_erases_again_what_was_erased_since_the_backup(hub: DrilledHub) -> None:
     folder = hub.back_up("before")
     kept = {file.name: file.read_bytes() for file in folder.iterdir()}
