@@ -40,13 +40,19 @@ PROMISES = {
     "degraded says so.",
     "P18": "A forget works at once on a full disk and beside long readers; its receipt "
     "waits.",
+    "P19": "Overload is bounded: each limit refuses within a second, and a quiet "
+    "project stays fast beside a flood.",
     "P20": "No input gives a 500.",
     "P21": "Both databases give the same answer.",
+    "P22": "Migrations go forward and back, and lose nothing that journals hold.",
     "P23": "Clocks don't matter to order, and none of them ends anything early.",
     "P24": "Replay is deterministic: the state at an event is the same on every host, "
     "and a recorded context reassembles to its recorded bytes.",
+    "P25": "A seed repeats a failure.",
     "P26": "A key is shown once, stored as a digest and dead within a second of its "
     "revocation.",
+    "P27": "A backup restores to a hub that verifies, and erasures since then are "
+    "replayed first.",
     "P28": "What is on screen is fresh or says that it is not.",
     "import": "An import that dies anywhere is whole once it is repeated, and needs "
     "no more memory for a larger file.",
