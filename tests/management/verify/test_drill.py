@@ -127,6 +127,7 @@ def test_drill_of_a_running_hub_restores_what_it_has(hub: DrilledHub) -> None:
     assert "The backup restores whole" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.promise("P27", load=f"a running hub, {WRITERS} writers")
 def test_drill_beside_writers_restores_what_was_acknowledged(hub: DrilledHub) -> None:
     key = hub.instance.managed("create_key", SLUG).strip()
