@@ -18,7 +18,9 @@ from typing import Any
 from tests.promises.journal.writers import build_slot, send_request
 
 #: Requests until a client goes on in another thread of the hub, on its own server.
-REQUESTS_A_THREAD = 400
+REQUESTS_A_THREAD = 200
+#: What is later than this is not made up for: the rate falls instead.
+LATE_SECONDS = 1.0
 CLIENTS, TIMEOUT_SECONDS, BATCH = 6, 30, 5
 WORDS = ("seat", "aisle", "window", "refund", "fare", "booking", "delay", "visa")
 #: Of a hundred requests.
@@ -58,7 +60,7 @@ class SoakClient:
             time.sleep(max(0.0, due - time.time()))
             # One write, so that no client beside tears the line.
             sys.stdout.write(json.dumps(self.send_one(due)) + "\n")
-            due += self.pause
+            due = max(due + self.pause, time.time() - LATE_SECONDS)
         self.line.close()
 
     def send_one(self, due: float) -> dict[str, Any]:

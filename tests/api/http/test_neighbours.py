@@ -240,7 +240,7 @@ def test_quiet_tenant_stays_fast(
 ) -> None:
     """Its p99 beside 200 writes a second, its median beside as many as there can be."""
     loud, quiet = json.loads(instance.call(f"{PLACE}:print_keys"))
-    ratios = []
+    ratios: list[float] = []
     with instance.serve(**SLOW) as server, Client(server.port, quiet) as client:
         while not ratios or min(ratios) >= slowed:
             alone = time_writes(client)
