@@ -12,7 +12,7 @@ from benchmarks.soak import SoakPlan, Writes, soak
 from benchmarks.soak_chart import draw_chart
 from tests.harness.instances import UNLIMITED, Instance
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LONG = [pytest.mark.nightly, pytest.mark.timeout(1_800)]
 
