@@ -22,15 +22,6 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from memoryhub.models.per_thread import list_tables
 
 SPREAD = frozenset(list_tables())
-#: What cannot run on a cluster yet; docs/operations.md says where that is met.
-KNOWN = frozenset(
-    {
-        # The list of people: when each was last seen.
-        "slot, thread with subject outside",
-        # Turns that carried a block.
-        "event of other threads than derivation outside",
-    }
-)
 _TABLE = re.compile(r"\bmemoryhub_([a-z]+)\b")
 
 
@@ -58,7 +49,7 @@ class StatementWatch:
         """Return what a cluster would refuse of the statements since the last call."""
         fresh, self.fresh = self.fresh, []
         found = {each for sql in fresh for each in find_crossings(sql)}
-        return sorted(found - KNOWN)
+        return sorted(found)
 
 
 watch = StatementWatch()

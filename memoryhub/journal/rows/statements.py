@@ -397,18 +397,10 @@ def select_learnt(
 
     In the order in which the subject's home learnt them.
     """
-    threads, seqs = {thread for thread, _ in records}, {seq for _, seq in records}
-    rows = _run_select(
-        'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
-        f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
-        'ON d."derived_thread" = t."id" '
-        f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
-        f'AND d."thread_id" IN ({_render_placeholders(threads)}) '
-        f'AND d."source_seq" IN ({_render_placeholders(seqs)}) '
-        'ORDER BY d."derived_seq"',
-        [_to_uuid_parameter(subject), *map(_to_uuid_parameter, threads), *seqs],
-    )
-    found = [(_to_uuid(thread), *seqs) for thread, *seqs in rows]
+    seqs = {seq for _, seq in records}
+    among = f' AND d."source_seq" IN ({_render_placeholders(seqs)})'
+    rows = _select_learnt(subject, {thread for thread, _ in records}, among, seqs)
+    found = [(_to_uuid(thread), *seqs) for _, thread, *seqs in rows]
     return [each for each in found if each[:2] in records]
 
 
@@ -418,23 +410,56 @@ def select_learnt_in(
     """Return (thread, seq, seq at home) of facts that may have ended.
 
     Only facts that the subject's home learnt from these threads. Such a fact was
-    retracted, has an end, or shares its timeline with another assertion.
+    retracted, has an end, or shares its timeline with another assertion. One query
+    where nothing was learnt, else two.
     """
-    table = f'"{Assertion._meta.db_table}"'
-    rows = _run_select(
-        'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # models' own names
+    rows = _select_learnt(subject, threads)
+    ended = _select_ended(rows[0][0], [row[3] for row in rows]) if rows else ()
+    return [
+        (_to_uuid(thread), source, seq)
+        for _, thread, source, seq in rows
+        if seq in ended
+    ]
+
+
+def _select_learnt(
+    subject: UUID,
+    threads: Collection[UUID],
+    among: str = "",
+    values: Collection[int] = (),
+) -> list[tuple[Any, ...]]:
+    """Return (home, thread, seq, seq at home) of facts learnt from these threads."""
+    return _run_select(
+        'SELECT t."id", d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
         f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
-        f'ON d."derived_thread" = t."id" JOIN {table} a '
-        'ON a."thread_id" = t."id" AND a."seq" = d."derived_seq" '
+        'ON d."derived_thread" = t."id" '
         f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
-        f'AND d."thread_id" IN ({_render_placeholders(threads)}) '
+        f'AND d."thread_id" IN ({_render_placeholders(threads)}){among} '
+        'ORDER BY d."derived_seq"',
+        [_to_uuid_parameter(subject), *map(_to_uuid_parameter, threads), *values],
+    )
+
+
+def _select_ended(home: Any, seqs: Collection[int]) -> set[int]:
+    """Return those of a home's assertions that may have ended."""
+    table = f'"{Assertion._meta.db_table}"'
+    chosen, values = _render_among(seqs)
+    rows = _run_select(
+        f'SELECT a."seq" FROM {table} a '  # noqa: S608 # models' own names
+        f'WHERE a."thread_id" = %s AND a."seq" {chosen} '
         'AND (a."retracted_seq" IS NOT NULL OR a."valid_until" IS NOT NULL '
         f'OR EXISTS (SELECT 1 FROM {table} o WHERE o."thread_id" = a."thread_id" '
-        'AND o."timeline" = a."timeline" AND o."seq" <> a."seq")) '
-        'ORDER BY d."derived_seq"',
-        [_to_uuid_parameter(subject), *map(_to_uuid_parameter, threads)],
+        'AND o."timeline" = a."timeline" AND o."seq" <> a."seq"))',
+        [home, values],
     )
-    return [(_to_uuid(thread), *seqs) for thread, *seqs in rows]
+    return {seq for (seq,) in rows}
+
+
+def _render_among(seqs: Collection[int]) -> tuple[str, Any]:
+    """Return the condition that a seq is among these, and its one value."""
+    if _is_postgres():
+        return "= ANY(%s)", [*seqs]
+    return "IN (SELECT value FROM json_each(%s))", json.dumps([*seqs])
 
 
 def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]:
@@ -444,7 +469,7 @@ def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]
     SQLite.
     """
     postgres, table = _is_postgres(), f'"{Assertion._meta.db_table}"'
-    chosen = "= ANY(%s)" if postgres else "IN (SELECT value FROM json_each(%s))"
+    chosen, values = _render_among(seqs)
     columns = [*TIMELINE_COLUMNS]
     if not postgres:
         # SQLite's driver spends most of the time on converting times.
@@ -457,7 +482,7 @@ def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]
         [
             _to_uuid_parameter(home),
             _to_uuid_parameter(home),
-            [*seqs] if postgres else json.dumps([*seqs]),
+            values,
         ],
     )
 

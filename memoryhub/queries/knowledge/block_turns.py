@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from heapq import nlargest
 from uuid import UUID
 
 import orjson
-from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Q, QuerySet
 
 from memoryhub.errors import BadCursorError
 from memoryhub.kernel.state.page_events import TurnPacked
@@ -18,6 +19,8 @@ from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
 
+#: Places of requests that one query reads.
+CHUNK = 200
 #: Newest turns of a thread that `list_recent` looks at.
 LOOKED = 5
 
@@ -44,23 +47,22 @@ def list_turns(
 ) -> ListBatch[CarryingTurn]:
     """List the turns that carried the text of an event, newest first.
 
-    Three queries; linear in those turns. Raises BadCursorError.
+    Four queries, and one more for each CHUNK of those turns after the first; linear in
+    those turns. Raises BadCursorError.
     """
     listing = ListScope(
         name="carriers", project=home.project_id, filters=[home.id, seq]
     )
-    recorded = Event.objects.filter(
-        thread_id=OuterRef("derived_thread"),
-        seq=OuterRef("derived_seq"),
-        type=TurnPacked.event_type,
-    )
-    rows = _select_carriers(home, [seq]).annotate(at=Subquery(recorded.values("at")))
-    rows = rows.filter(
-        _filter_after_cursor(listing, after) if after else Q(at__isnull=False)
-    )
-    columns = ("at", "derived_thread", "derived_seq")
-    found = rows.order_by(*(f"-{each}" for each in columns)).values_list(*columns)
-    every = [*found[: limit + 1]]
+    where = _filter_after_cursor(listing, after) if after else Q()
+    places = _select_carriers(home, [seq]).values_list("derived_thread", "derived_seq")
+    left = [*places.order_by("derived_thread", "derived_seq")]
+    every: list[tuple[datetime, UUID, int]] = []
+    for begin in range(0, len(left), CHUNK):
+        rows = Event.objects.filter_places(left[begin : begin + CHUNK])
+        rows = rows.filter(where, type=TurnPacked.event_type)
+        found = rows.order_by("-at", "-thread", "-seq")
+        columns = found.values_list("at", "thread_id", "seq")[: limit + 1]
+        every = nlargest(limit + 1, [*every, *columns])
     batch = every[:limit]
     turns = _read_turn_numbers([(thread, n) for _, thread, n in batch])
     names = dict(
@@ -117,8 +119,8 @@ def _filter_after_cursor(listing: ListScope, after: str) -> Q:
         since, last = datetime.fromisoformat(at), UUID(thread)
     except (TypeError, ValueError):
         raise BadCursorError from None
-    same = Q(at=since, derived_thread=last, derived_seq__lt=n)
-    return Q(at__lt=since) | Q(at=since, derived_thread__lt=last) | same
+    same = Q(at=since, thread_id=last, seq__lt=n)
+    return Q(at__lt=since) | Q(at=since, thread_id__lt=last) | same
 
 
 def _read_turn_numbers(

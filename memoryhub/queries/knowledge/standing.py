@@ -72,7 +72,8 @@ def list_log_marks(
     """Return marks of slots that the log covers and that no longer hold, by slot.
 
     The log stands for slots in `ranges`, [begin, end) each. One query where nothing was
-    learnt from the thread that may be outdated, else three. One more query with marks.
+    learnt from the thread, two where nothing of it may be outdated, else four. One more
+    query with marks.
     """
     parts = {each.thread: each for each in get_segments(thread)}
     learnt = statements.select_learnt_in(thread.subject_id, parts)

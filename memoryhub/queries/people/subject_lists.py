@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BigIntegerField, Exists, Func, OuterRef, Subquery
+from django.db.models import BigIntegerField, Exists, Func, Max, OuterRef
 
 from memoryhub.models.erasures import Hold
 from memoryhub.models.projects import Project
+from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
-from memoryhub.queries.people.profiles import select_spoken
 
 #: Most threads of a subject that a line counts; the subject's page counts all.
 COUNTED = 1_000
@@ -36,7 +36,7 @@ class SubjectLine:
     generation: int
     #: At most one more than `COUNTED`.
     threads: int
-    #: When a thread of the subject last moved, at most 10 s behind; None without one.
+    #: When the subject's newest message came; None for who has said nothing.
     last_seen: datetime | None
     #: Whether a hold is in force.
     held: bool
@@ -70,7 +70,7 @@ def list_subjects(
     after: str | None = None,
     limit: int = 50,
 ) -> ListBatch[SubjectLine]:
-    """List subjects by when they were first seen, latest first. One query.
+    """List subjects by when they were first seen, latest first. Two queries.
 
     Leaves out subjects whose state is not `among` the given states. Raises
     BadCursorError when the cursor `after` belongs to another list.
@@ -84,32 +84,47 @@ def list_subjects(
         rows = rows.filter(id__lt=listing.open(after)[0])
     found: list[Any] = list(_annotate_rows(rows, now=now).order_by("-id")[: limit + 1])
     batch, rest = found[:limit], found[limit:]
+    seen = _find_last_seen([row.id for row in batch])
     return ListBatch(
-        items=tuple(_build_line(row) for row in batch),
+        items=tuple(_build_line(row, seen.get(row.id)) for row in batch),
         next=listing.seal([batch[-1].id]) if rest else None,
     )
 
 
 def _annotate_rows(rows: Any, *, now: datetime) -> Any:
-    newest = select_spoken(subject=OuterRef("id")).values("at")[:1]
     holding = Hold.objects.filter(
         subject=OuterRef("id"), lifted_at=None, expires_at__gt=now
     )
     return rows.annotate(
-        thread_count=_CappedThreadCount("project_id", "id"),
-        last_seen=Subquery(newest),
-        held=Exists(holding),
+        thread_count=_CappedThreadCount("project_id", "id"), held=Exists(holding)
     )
 
 
-def _build_line(row: Any) -> SubjectLine:
+def _find_last_seen(subjects: Sequence[UUID]) -> dict[UUID, datetime]:
+    """Find when each subject's newest message came. One query.
+
+    Reads the index entries of all messages of these subjects.
+    """
+    if not subjects:
+        return {}
+    importing = Thread.objects.filter(
+        subject__in=subjects, status=Thread.Status.IMPORTING
+    )
+    rows = Slot.objects.filter(role="user", subject__in=subjects).exclude(
+        thread__in=importing.values("id")
+    )
+    newest = rows.order_by().values_list("subject").annotate(at=Max("at"))
+    return dict(newest.values_list("subject", "at"))
+
+
+def _build_line(row: Any, last_seen: datetime | None) -> SubjectLine:
     return SubjectLine(
         id=row.id,
         anonymous=row.anonymous,
         state=row.state,
         generation=row.generation,
         threads=row.thread_count,
-        last_seen=row.last_seen,
+        last_seen=last_seen,
         held=row.held,
         created_at=row.created_at,
     )

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import Q, Sum
 
 from memoryhub.errors import NotFoundError
 from memoryhub.journal import texts
@@ -102,8 +101,8 @@ def list_questions(
 ) -> dict[int, ExchangeQuestion]:
     """Return the questions of the exchanges that these turns begin, by turn.
 
-    Two queries. `thread` comes with its subject. A turn that continues an exchange has
-    no question.
+    Three queries. `thread` comes with its subject. A turn that continues an exchange
+    has no question.
     """
     rows = _map_questions(lines)
     opened = get_rows_at(
@@ -121,19 +120,20 @@ def list_questions(
 
 
 def count_answer_tokens(lines: Sequence[TurnLine]) -> dict[int, int]:
-    """Count the tokens of the model's messages in each of these turns. One query."""
+    """Count the tokens of the model's messages in each of these turns. Two queries."""
+    homes = _group_by_home(lines)
+    if not homes:
+        return {}
+    last = {home: max(line.n for line in own) for home, own in homes.items()}
+    after = _read_starts([(home, n + 1) for home, n in last.items()])
     among = Q()
-    for home, own in _group_by_home(lines).items():
-        last = max(line.n for line in own)
-        after = Turn.objects.filter(thread_id=home, n=last + 1).values("seq")[:1]
+    for home, own in homes.items():
         among |= Q(
             thread_id=home,
-            turn__lte=last,
+            turn__lte=last[home],
             seq__gt=min(line.seq for line in own),
-            seq__lt=Coalesce(Subquery(after), _BEYOND),
+            seq__lt=after.get(home, _BEYOND),
         )
-    if not lines:
-        return {}
     rows = Slot.objects.filter(among, role="assistant").order_by().values_list("turn")
     return dict(rows.annotate(Sum("tokens")))
 
@@ -147,11 +147,15 @@ def _group_by_home(lines: Sequence[TurnLine]) -> dict[UUID, list[TurnLine]]:
 
 def _map_questions(lines: Sequence[TurnLine]) -> dict[int, Slot]:
     """Map each turn to the newest user message since the turn before it."""
-    among = Q()
-    for home, own in _group_by_home(lines).items():
-        among |= _build_range(home, own)
-    if not lines:
+    homes = _group_by_home(lines)
+    if not homes:
         return {}
+    first = [(home, min(line.n for line in own)) for home, own in homes.items()]
+    before = _read_starts([(home, n - 1) for home, n in first])
+    among = Q()
+    for home, own in homes.items():
+        end = max(line.seq for line in own)
+        among |= Q(thread_id=home, seq__gt=before.get(home, 0), seq__lt=end)
     rows = Slot.objects.filter(among, role="user").order_by("-index")
     begun, found = {line.n for line in lines}, dict[int, Slot]()
     for row in rows[: LOOKED_AT * len(lines)]:
@@ -160,11 +164,9 @@ def _map_questions(lines: Sequence[TurnLine]) -> dict[int, Slot]:
     return found
 
 
-def _build_range(home: UUID, lines: Sequence[TurnLine]) -> Q:
-    """Build the condition on events from the turn before these until the last began."""
-    before = Turn.objects.filter(thread_id=home, n=min(line.n for line in lines) - 1)
-    return Q(
-        thread_id=home,
-        seq__gt=Coalesce(Subquery(before.values("seq")[:1]), 0),
-        seq__lt=max(line.seq for line in lines),
-    )
+def _read_starts(turns: Sequence[tuple[UUID, int]]) -> dict[UUID, int]:
+    """Return the seq with which a thread's turn began, by thread. One query."""
+    named = Q()
+    for home, n in turns:
+        named |= Q(thread_id=home, n=n)
+    return dict(Turn.objects.filter(named).values_list("thread_id", "seq"))

@@ -95,7 +95,7 @@ def test_each_turn_of_a_list_has_the_question_that_it_begins_with(
     refund: Thread, django_assert_num_queries: Any
 ) -> None:
     lines = turns.list_turns(refund).items
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         found = exchanges.list_questions(refund, lines)
     assert {*found} == {line.n for line in lines}
     assert found[DENIED].content["content"] == QUESTION
