@@ -19,6 +19,7 @@ from django.db.models import Max, QuerySet
 from memoryhub.journal.forget import erasing, purging
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event, Snapshot
+from memoryhub.models.per_thread import list_distributed
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -26,6 +27,7 @@ from memoryhub.queries.forget import erasure_closures, erasure_counts
 from memoryhub.queries.forget.erasure_closures import NOT_LOOKED, OldMessages
 from memoryhub.queries.forget.erasure_counts import PlaceCount, Range
 from memoryhub.queries.forget.holds import select_in_force
+from memoryhub.queries.scan.residue import WORKER_FILES
 
 Scope = Erasure.Scope
 #: Reason of an erasure by age: old values may be written anew, and facts learnt from
@@ -240,6 +242,8 @@ def iter_residue(scope: str, *, forked: bool) -> Iterator[str]:
     if connection.vendor == "postgresql":
         # Left there: names, and sealed bytes too while the subject's key exists.
         yield from ("database_free_space", "wal")
+    if list_distributed():
+        yield WORKER_FILES
     if forked and scope == Scope.THREAD:
         yield "names_in_forks"
 

@@ -21,6 +21,7 @@ PLACES: Final[Mapping[str, str]] = MappingProxyType(
         "free_blocks": "free blocks of the file system",
         "database_free_space": "free pages of the database",
         "wal": "the database's log",
+        "worker_files": "files of a cluster's workers, which no scan reads",
         "process_memory": "memory of running processes",
         "replies_sent": "answers that were sent before",
         "downloads": "files that were downloaded before",

@@ -36,6 +36,7 @@ RESIDUE: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "free_blocks": ("contents_sealed", "overwritten"),
         "database_free_space": ("contents_sealed", "rewrite"),
         "wal": ("contents_sealed", "recycled"),
+        "worker_files": ("contents_sealed", "overwritten"),
         "process_memory": ("process", "restart"),
         "replies_sent": ("none", "never"),
         "downloads": ("none", "never"),

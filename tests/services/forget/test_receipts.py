@@ -163,7 +163,8 @@ def test_residue_with_sealed_contents_lists_clear_names(ann: Subject) -> None:
     residue = parse_receipt(receipts.issue_receipt(row))["residue"]
     named = {each["what"] for each in residue if each["names"]}
     assert named == {
-        *("backups", "free_blocks", "database_free_space", "wal", "names_in_forks")
+        *("backups", "free_blocks", "database_free_space", "wal"),
+        *("worker_files", "names_in_forks"),
     }
     assert "sealed" not in {each["control"] for each in residue}
     assert {*chain(*(each["names"] for each in residue))} == {*receipts.NAMES}
