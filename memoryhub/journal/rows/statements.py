@@ -397,9 +397,8 @@ def select_learnt(
 
     In the order in which the subject's home learnt them.
     """
-    seqs = {seq for _, seq in records}
-    among = f' AND d."source_seq" IN ({_render_placeholders(seqs)})'
-    rows = _select_learnt(subject, {thread for thread, _ in records}, among, seqs)
+    threads, seqs = {thread for thread, _ in records}, {seq for _, seq in records}
+    rows = _select_learnt(subject, threads, seqs)
     found = [(_to_uuid(thread), *seqs) for _, thread, *seqs in rows]
     return [each for each in found if each[:2] in records]
 
@@ -415,20 +414,14 @@ def select_learnt_in(
     """
     rows = _select_learnt(subject, threads)
     ended = _select_ended(rows[0][0], [row[3] for row in rows]) if rows else ()
-    return [
-        (_to_uuid(thread), source, seq)
-        for _, thread, source, seq in rows
-        if seq in ended
-    ]
+    return [(_to_uuid(thread), *at) for _, thread, *at in rows if at[1] in ended]
 
 
 def _select_learnt(
-    subject: UUID,
-    threads: Collection[UUID],
-    among: str = "",
-    values: Collection[int] = (),
+    subject: UUID, threads: Collection[UUID], seqs: Collection[int] = ()
 ) -> list[tuple[Any, ...]]:
     """Return (home, thread, seq, seq at home) of facts learnt from these threads."""
+    among = f' AND d."source_seq" IN ({_render_placeholders(seqs)})' if seqs else ""
     return _run_select(
         'SELECT t."id", d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
         f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
@@ -436,7 +429,7 @@ def _select_learnt(
         f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
         f'AND d."thread_id" IN ({_render_placeholders(threads)}){among} '
         'ORDER BY d."derived_seq"',
-        [_to_uuid_parameter(subject), *map(_to_uuid_parameter, threads), *values],
+        [_to_uuid_parameter(subject), *map(_to_uuid_parameter, threads), *seqs],
     )
 
 
@@ -479,11 +472,7 @@ def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]
         f'WHERE "thread_id" = %s AND "timeline" IN (SELECT "timeline" FROM {table} '
         f'WHERE "thread_id" = %s AND "seq" {chosen} AND "cardinality" IS NULL) '
         'ORDER BY "timeline", "seq"',
-        [
-            _to_uuid_parameter(home),
-            _to_uuid_parameter(home),
-            values,
-        ],
+        [_to_uuid_parameter(home), _to_uuid_parameter(home), values],
     )
 
 
