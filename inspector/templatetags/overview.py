@@ -37,8 +37,10 @@ def moment(at: datetime, now: datetime) -> str:
 
 
 @register.filter
-def waited(milliseconds: float) -> str:
-    """Render a command's waiting time: 3.3 ms, 14 ms."""
+def waited(milliseconds: float, most: float) -> str:
+    """Render a waiting time: 3.3 ms, 14 ms, or over the most that is measured."""
+    if milliseconds >= most:
+        return f"over {most:,.0f} ms"
     digits = 1 if milliseconds < 10 else 0
     return f"{milliseconds:,.{digits}f} ms"
 

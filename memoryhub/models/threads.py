@@ -14,6 +14,18 @@ from memoryhub.models.subjects import Subject
 UNRATED = 1_001
 
 
+class KeepsOwnRetention(models.Func):
+    """Condition on threads whose config may set a retention.
+
+    The statement holds the word itself: SQLite uses a partial index only for a
+    condition without parameters.
+    """
+
+    # Django's templates halve the percent signs, and so does every statement.
+    template = "(%(expressions)s LIKE '%%%%\"retention_idle_days\"%%%%')"
+    output_field = models.BooleanField()
+
+
 def name_salt() -> bytes:
     return os.urandom(16)
 
@@ -232,6 +244,18 @@ class Thread(models.Model):
                 fields=["id"],
                 condition=models.Q(predicates_due=True),
                 name="thread_predicates_due",
+            ),
+            # Threads whose messages are nearly full.
+            models.Index(
+                fields=["project", "status", "-listed_at"],
+                condition=models.Q(nearly_full=True),
+                name="thread_nearly_full",
+            ),
+            # Threads that may be due by a retention of their own.
+            models.Index(
+                fields=["project", "status"],
+                condition=models.Q(KeepsOwnRetention("config")),
+                name="thread_own_retention",
             ),
         ]
 

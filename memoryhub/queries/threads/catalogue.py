@@ -269,7 +269,9 @@ def _build_subject_condition(project: Project, word: WordValue) -> Q:
 def _build_verdict_condition(
     verdict: ThreadVerdict,
 ) -> Callable[[Project, datetime], Q]:
-    return lambda _, now: verdicts.build_recent_condition(now) & verdict.condition(now)
+    return lambda project, now: (
+        verdicts.build_recent_condition(now) & verdict.condition(now, project)
+    )
 
 
 #: Flags in a list, each linked to a search for threads with the same flag.

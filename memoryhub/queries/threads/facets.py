@@ -17,14 +17,14 @@ from django.db.models import Count, QuerySet
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.lists.terms import SearchTerm, WordValue
-from memoryhub.queries.threads import catalogue, verdicts
+from memoryhub.queries.threads import catalogue, retention, verdicts
 from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import VerdictCounters
 
 #: Maximum numbers of threads counted, of values shown per facet, of label facets. A
 #: count over all threads of a large project would cost several times the page's own
 #: cost.
-COUNTED, TOP, LABELS = 2_000, 8, 6
+COUNTED, TOP, LABELS = 1_000, 8, 6
 _COLUMNS = ("status", "agent_type", "agent_instance", "session")
 #: Flags counted over all matching threads: due threads were not active lately, and
 #: refused fetches stand in another table.
@@ -62,7 +62,7 @@ def get_facets(
     now: datetime,
     restricted: bool = True,
 ) -> Facets:
-    """Count values over the newest COUNTED matching threads. Five queries.
+    """Count values over the newest COUNTED matching threads. Seven queries.
 
     Threads that are full, refused or due are counted over all matches, up to COUNTED.
     """
@@ -81,7 +81,7 @@ def get_facets(
         *verdicts.COLUMNS
     )
     limits = Thresholds.from_project(project)
-    flags = _count_flags(matching, terms)
+    flags = _count_flags(project, matching, terms, now)
     flags += _count_paging_flags(looked[:COUNTED], limits)
     return Facets(
         facets=tuple(
@@ -95,15 +95,31 @@ def get_facets(
 
 
 def _count_flags(
-    matching: Callable[..., QuerySet[Thread]], terms: Sequence[SearchTerm]
+    project: Project,
+    matching: Callable[..., QuerySet[Thread]],
+    terms: Sequence[SearchTerm],
+    now: datetime,
 ) -> Counter[str]:
-    """Count the flags of `_OF_ALL` over all matching threads."""
-    counts: Counter[str] = Counter()
-    for flag in _OF_ALL:
-        flagged = SearchTerm(key="flag", values=(WordValue(text=flag),))
-        rows = matching(terms=(*terms, flagged))
-        counts[flag] = rows.order_by()[:COUNTED].count()
-    return +counts
+    """Count the flags of `_OF_ALL` over all matching threads.
+
+    Reads only threads that are full, refused or may be due, for any size of a project.
+    """
+    refused = verdicts.count_refused_lately(now).filter(project=project)
+    ids = refused.values_list("thread", flat=True)[: COUNTED + 1]
+    rows = {flag: matching(terms=(*terms, _build_term(flag))) for flag in _OF_ALL}
+    if len(ids) <= COUNTED:
+        # SQLite would ask of each thread of the project whether it is one of them.
+        rows["refused"] = rows["refused"].filter(id__in=list(ids))
+    # As a plain condition, which stops at the last thread that is counted.
+    rows["due"] = retention.filter_due_in(
+        project, retention.build_soon_span(), now=now, rows=matching(terms=terms)
+    )
+    counts = {flag: rows[flag].order_by()[:COUNTED].count() for flag in _OF_ALL}
+    return +Counter(counts)
+
+
+def _build_term(flag: str) -> SearchTerm:
+    return SearchTerm(key="flag", values=(WordValue(text=flag),))
 
 
 def _count_paging_flags(

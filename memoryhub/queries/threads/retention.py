@@ -36,7 +36,7 @@ from django.db.models.lookups import GreaterThan
 from memoryhub.models.erasures import Erasure, Hold
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
-from memoryhub.models.threads import Thread
+from memoryhub.models.threads import KeepsOwnRetention, Thread
 from memoryhub.queries.forget import holds
 from memoryhub.queries.forget.erasures import CLOSED
 from memoryhub.queries.lists.terms import NumberSpan, filter_span
@@ -112,17 +112,22 @@ def filter_due(project: Project, *, at: datetime) -> QuerySet[Thread]:
 
 
 def filter_due_in(
-    project: Project, span: NumberSpan, *, now: datetime
+    project: Project,
+    span: NumberSpan,
+    *,
+    now: datetime,
+    rows: QuerySet[Thread] | None = None,
 ) -> QuerySet[Thread]:
-    """Return the threads whose due date is in this span, in seconds from now.
+    """Return the threads, of `rows` or all, whose due date is in this span of seconds.
 
     The threads carry `due_at`. Reads all threads of the project that can be due: the
-    project's `max_threads` is the bound.
+    project's `max_threads` is the bound. Without a policy of the project, these are the
+    threads with a retention of their own.
     """
-    rows = _annotate_due_at(project)
+    rows = _annotate_due_at(project, rows)
     if span.high is not None:
         # This condition follows from the due date and is much cheaper to check first.
-        condition = Q(config__contains='"retention_idle_days"')
+        condition = Q(KeepsOwnRetention("config"))
         if project.retention_idle_days is not None:
             kept = project.retention_idle_days * _DAY
             latest = now + timedelta(seconds=span.high) - kept
@@ -203,7 +208,7 @@ def get_first_due_at(subject: Subject) -> datetime | None:
     rows = _annotate_due_at(subject.project).filter(subject=subject)
     if subject.project.retention_idle_days is None:
         # This condition follows from the due date and is much cheaper to check first.
-        rows = rows.filter(config__contains='"retention_idle_days"')
+        rows = rows.filter(KeepsOwnRetention("config"))
     found: datetime | None = rows.aggregate(first=Min("due_at"))["first"]
     return found
 
@@ -219,7 +224,9 @@ def _build_hold_end() -> Subquery:
     return Subquery(rows.order_by("-expires_at").values("expires_at")[:1])
 
 
-def _annotate_due_at(project: Project) -> QuerySet[Thread]:
+def _annotate_due_at(
+    project: Project, rows: QuerySet[Thread] | None = None
+) -> QuerySet[Thread]:
     """Annotate a project's open and closed threads with the due date, if any."""
     days = project.retention_idle_days
     own: Any = _OwnPolicy("config")
@@ -228,6 +235,7 @@ def _annotate_due_at(project: Project) -> QuerySet[Thread]:
     # A hold defers the date. Not GREATEST: on PostgreSQL it ignores a NULL date.
     held: Any = _build_hold_end()
     due_at = Case(When(GreaterThan(held, idle), then=held), default=idle)
-    rows = filter_visible(project.id).filter(status__in=_LIVING, home=False)
+    rows = filter_visible(project.id) if rows is None else rows
+    rows = rows.filter(status__in=_LIVING, home=False)
     rows = rows.exclude(subject__state__in=_GONE)
     return rows.annotate(due_at=due_at)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum, Value
+from django.db.models import F, Q, QuerySet, Sum, Value
 from django.db.models.functions import Least
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual
 
@@ -22,6 +22,7 @@ from memoryhub.kernel.state.paging import (
     count_rated_exchanges,
 )
 from memoryhub.models.activity import RefusalCount
+from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.threads import ThreadLine
@@ -90,8 +91,9 @@ class ThreadVerdict:
     set_in: str
     column: str
     holds: Callable[[VerdictCounters, Thresholds], bool]
-    #: The condition on database rows, as of an instant, by each row's own project.
-    condition: Callable[[datetime], Q]
+    #: The condition on database rows, as of an instant, by each row's own project; with
+    #: a project, on the rows of this project alone.
+    condition: Callable[[datetime, Project | None], Q]
 
 
 def _has_low_resident_rate(counters: VerdictCounters, limits: Thresholds) -> bool:
@@ -101,7 +103,7 @@ def _has_low_resident_rate(counters: VerdictCounters, limits: Thresholds) -> boo
     return last >= ENOUGH_EXCHANGES and counters.faulted_lately * 100 > most
 
 
-def _build_faulting_condition(_: datetime) -> Q:
+def _build_faulting_condition(_: datetime, __: Project | None) -> Q:
     enough = Q(exchange_count__gte=ENOUGH_EXCHANGES)
     last = Least(F("exchange_count"), EXCHANGES_KEPT)
     share = Value(100) - build_expression("least_resident_percent")
@@ -115,15 +117,19 @@ def _has_low_hit_rate(counters: VerdictCounters, limits: Thresholds) -> bool:
     return lookups >= ENOUGH_LOOKUPS and counters.misses * 100 > most
 
 
-def _build_missing_condition(_: datetime) -> Q:
+def _build_missing_condition(_: datetime, __: Project | None) -> Q:
     lookups = F("tlb_hits") + F("tlb_misses")
     share = Value(100) - build_expression("least_hit_percent")
     enough = GreaterThanOrEqual(lookups, ENOUGH_LOOKUPS)
     return Q(GreaterThan(F("tlb_misses") * 100, lookups * share)) & Q(enough)
 
 
-def _build_refused_condition(now: datetime) -> Q:
-    return Q(Exists(count_refused_lately(now).filter(thread=OuterRef("pk"))))
+def _build_refused_condition(now: datetime, project: Project | None) -> Q:
+    counted = count_refused_lately(now)
+    if project is not None:
+        counted = counted.filter(project=project)
+    # Not a question for each thread: few threads were refused anything lately.
+    return Q(id__in=counted.values("thread"))
 
 
 def count_refused_lately(now: datetime) -> QuerySet[RefusalCount, Any]:
@@ -151,7 +157,7 @@ VERDICTS: Final = (
         set_in=f"in the last {REFAULT_TURNS} turns of a thread",
         column="most_refaults",
         holds=lambda counters, limits: counters.refaults > limits.most_refaults,
-        condition=lambda _: Q(refault_count__gt=build_expression("most_refaults")),
+        condition=lambda _, __: Q(refault_count__gt=build_expression("most_refaults")),
     ),
     ThreadVerdict(
         flag="faulting",
@@ -189,7 +195,7 @@ VERDICTS: Final = (
         "thread may have, its `max_slots`, which its settings change",
         column="",
         holds=lambda counters, _: counters.full,
-        condition=lambda _: Q(nearly_full=True),
+        condition=lambda _, __: Q(nearly_full=True),
     ),
     ThreadVerdict(
         flag="missing",
@@ -250,5 +256,5 @@ def filter_unhealthy(now: datetime) -> QuerySet[Thread]:
     """Return threads, of all projects, that meet any verdict now."""
     any_of = Q()
     for each in VERDICTS:
-        any_of |= each.condition(now)
+        any_of |= each.condition(now, None)
     return Thread.objects.filter(build_recent_condition(now)).filter(any_of)
