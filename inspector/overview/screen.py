@@ -146,7 +146,7 @@ def _build_charts(
         ).decode(),
         "median": whole.compute_wait(0.5),
         "slowest": whole.compute_wait(0.99),
-        "longest": (series.WITHIN[-1], series.ANSWERED[-1]),
+        "longest": (series.LONGEST_WAIT, series.LONGEST_ANSWER),
         "answer_median": whole.compute_answer_time(0.5),
         "answer_slow": whole.compute_answer_time(0.95),
     }

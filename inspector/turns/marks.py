@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, cast, get_args
+from typing import cast
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -15,6 +15,7 @@ from inspector.drawing import first_words
 from inspector.lists import screens
 from inspector.lists.screens import Context, ListRequest, Screen
 from inspector.turns import turn_page
+from inspector.turns.turns import WORDS
 from inspector.web import refusals
 from inspector.web.methods import require_post
 from inspector.web.visitors import Visitor
@@ -25,7 +26,6 @@ from memoryhub.queries.turns import marks
 from memoryhub.queries.turns.marks import MarkedTurnLine
 from memoryhub.services.turns.marks import MAX_COMMENT_CHARS, mark_for_operator
 
-WORDS: Final[tuple[str, ...]] = get_args(MarkWord)
 _TEXTS: refusals.Texts = {
     "mark": "Choose wrong or good.",
     "comment": f"A comment has at most {MAX_COMMENT_CHARS:,} characters.",

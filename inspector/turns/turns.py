@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final, get_args
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -25,6 +27,7 @@ from memoryhub.queries.turns.turns import TurnLine
 
 #: Characters of a text in a row.
 ROW_CHARS = 160
+WORDS: Final[tuple[str, ...]] = get_args(MarkWord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +44,11 @@ class TurnListRow:
     cost: EstimatedCost | None
     #: Tokens of the model's messages in the turn.
     answer_tokens: int
+
+    @property
+    def lacked(self) -> int:
+        """Number of fetches that the model asked for, served or refused."""
+        return sum(self.line.moved.get(name, 0) for name in ("faults", "refused"))
 
 
 def list_turn_rows(
@@ -81,22 +89,31 @@ def _compute_cost(
 
 
 def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
-    visit = ask.where
-    found = turns.list_turns(
-        visit.row, up_to=visit.moment.at_seq, after=ask.after, limit=ask.limit
-    )
+    visit, word = ask.where, ask.parsed.options["mark"]
     state = load_state(visit.row, visit.moment.at_seq)
     marks = {n: mark.word for n, mark in state.marks.items()}
+    listed = turns.list_turns
+    if word:
+        chosen = {n for n, each in marks.items() if each == word}
+        listed = partial(turns.list_turns_of, numbers=chosen)
+    found = listed(
+        visit.row, up_to=visit.moment.at_seq, after=ask.after, limit=ask.limit
+    )
     rows = list_turn_rows(visit.row, found.items, marks)
     return screens.build_list_context(ask, found) | {"rows": rows}
 
 
+_read_mark = partial(screens.read_choice, "mark", WORDS)
 SCREEN = Screen(
     folder="turns",
     scope=screens.THREAD,
     tab="turns",
-    panel=screens.build_newest_panel("turns", _build_list),
+    panel=screens.build_newest_panel("turns", _build_list, read=_read_mark),
     lines=_build_list,
+    read=_read_mark,
+    around=lambda ask: {
+        "marks": {word: ask.query(mark=word) for word in ("", *WORDS)},
+    },
 )
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Final
+from uuid import UUID
 
 from django.db.models import Prefetch, QuerySet
 
 from memoryhub.models.alerts import MAX_REASON, Alert, AlertNotice, AlertSilence
 from memoryhub.models.projects import Project, ProjectStats
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.overview import checks, unhealthy
 from memoryhub.queries.overview.checks import ServerCheck
+from memoryhub.queries.threads import catalogue
 from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import VERDICTS, Tone, list_verdicts
 
-#: Alerts that the history shows.
-SHOWN: Final = 50
+#: Alerts that the history shows, and threads that an open alert names.
+SHOWN, NAMED = 50, 5
 #: Title of each check and of each verdict on threads, by key.
 TITLES: Final[Mapping[str, str]] = {
     **{each.flag: f"Threads: {each.word}" for each in VERDICTS},
@@ -86,6 +91,27 @@ def _list_thread_findings(
 def list_open_alerts(project: Project) -> list[Alert]:
     """List the alerts of checks that are not well, newest first. Two queries."""
     return list(_select_alerts(project).filter(ended_at=None))
+
+
+def list_alert_threads(project: Project, *, restricted: bool) -> dict[str, list[str]]:
+    """List by check the names of the first threads that are not well. Two queries.
+
+    By the worker's last look, as alerts are. Threads of restricted subjects are
+    included only with `restricted`.
+    """
+    found: dict[str, list[UUID]] = defaultdict(list)
+    for thread, flags in unhealthy.get_onsets(project.id).items():
+        for flag in flags:
+            found[flag].append(thread)
+    wanted = {flag: threads[:NAMED] for flag, threads in found.items()}
+    rows = catalogue.filter_threads(
+        project, terms=(), now=clock.now(), restricted=restricted
+    ).filter(id__in={*chain(*wanted.values())})
+    names = dict(rows.values_list("id", "name"))
+    return {
+        flag: [names[each] for each in threads if each in names]
+        for flag, threads in wanted.items()
+    }
 
 
 def list_ended_alerts(project: Project) -> list[Alert]:

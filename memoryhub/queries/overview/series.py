@@ -22,6 +22,9 @@ from memoryhub.queries.turns.prices import EstimatedCost, PriceTable
 
 #: Fewest exchanges for which a project's rate is meaningful.
 ENOUGH_EXCHANGES: Final = 100
+#: Longest measured waits, in milliseconds, for the disk and for an answer of the model.
+LONGEST_WAIT: Final = WITHIN[-1]
+LONGEST_ANSWER: Final = ANSWERED[-1]
 _COLUMNS: Final = HourRow._fields[3:]
 _WAITED: Final = _COLUMNS.index("within_1")
 _ANSWERED: Final = _COLUMNS.index("answered_250")

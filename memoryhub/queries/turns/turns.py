@@ -226,6 +226,37 @@ def list_turns(
     )
 
 
+def list_turns_of(
+    thread: Thread,
+    numbers: Collection[int],
+    *,
+    up_to: int | None = None,
+    after: str | None = None,
+    limit: int = 50,
+) -> ListBatch[TurnLine]:
+    """List the turns of these numbers begun at or before seq `up_to`, newest first.
+
+    Two queries, one more for each ancestor read. Raises BadCursorError when `after` is
+    not a cursor of such a list.
+    """
+    listing = ListScope(
+        name="turns of", project=thread.project_id, filters=[str(thread.id), up_to]
+    )
+    last = None if after is None else listing.open(after)[0]
+    left = sorted((n for n in numbers if last is None or n < last), reverse=True)
+    wanted = left[:limit]
+    # The turn after each has the counts of its end.
+    read = {*wanted, *(n + 1 for n in wanted)}
+    rows = _list_rows(
+        get_segments(thread, up_to=up_to), last=None, limit=len(read), among=read
+    )
+    lines = _build_lines(thread, rows, None)
+    return ListBatch(
+        items=tuple(line for line in lines if line.n in wanted),
+        next=listing.seal([wanted[-1]]) if len(left) > limit else None,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStart:
     """The start of a turn: time, mode, whether it continues, whether over budget."""
@@ -497,9 +528,16 @@ def _list_wanted(recorded: RecordedTurn, recall: TurnRecall) -> Iterable[str | N
 
 
 def _list_rows(
-    parts: Sequence[LineageSegment], *, last: int | None, limit: int
+    parts: Sequence[LineageSegment],
+    *,
+    last: int | None,
+    limit: int,
+    among: Collection[int] | None = None,
 ) -> list[Turn]:
-    """List turns up to number `last`, newest first. One query for each thread read."""
+    """List turns up to number `last`, or of some numbers, newest first.
+
+    One query for each thread read.
+    """
     found: list[Turn] = []
     for part in reversed(parts):
         if len(found) == limit:
@@ -507,6 +545,8 @@ def _list_rows(
         rows = Turn.objects.filter(thread_id=part.thread, seq__lte=part.up_to_seq)
         if last is not None:
             rows = rows.filter(n__lte=last)
+        if among is not None:
+            rows = rows.filter(n__in=among)
         for row in rows.order_by("-n")[: limit - len(found)]:
             # Packed after the fork: the fork does not inherit this record.
             if row.packed_seq is not None and row.packed_seq > part.up_to_seq:
@@ -518,11 +558,16 @@ def _list_rows(
 def _build_lines(
     thread: Thread, rows: Sequence[Turn], following: Counts | None
 ) -> tuple[TurnLine, ...]:
-    """Build lines, newest first; `following` are the counts after the newest turn."""
+    """Build lines, newest first; `following` are the counts after the newest turn.
+
+    A turn whose next turn is not among `rows` has no counts.
+    """
     packed = _map_packed(rows)
     found: list[TurnLine] = []
     for row in rows:
         began: Counts = orjson.loads(row.counters)
+        if found and found[-1].n != row.n + 1:
+            following = None
         found.append(
             TurnLine(
                 n=row.n,
