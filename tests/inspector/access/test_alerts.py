@@ -10,7 +10,10 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.webhooks import Webhook
 from memoryhub.services.access import webhooks
-from memoryhub.workers.overview import alerts
+from memoryhub.services.access.api_keys import Agent
+from memoryhub.workers import stats
+from memoryhub.workers.overview import alerts, unhealthy
+from tests.inspector.paged import make_restless
 
 pytestmark = pytest.mark.django_db(databases=["default", "keys"])
 PAGE = "/p/acme/alerts"
@@ -61,3 +64,14 @@ def test_owner_silences_a_check_and_hears_of_it_again(owner: Client) -> None:
     assert not AlertSilence.objects.exists()
     past = {"check": "anchors", "for": "until", "until": "2020-01-01T00:00"}
     assert owner.post(PAGE, past).status_code == 422
+
+
+def test_alert_names_the_threads_it_is_about(owner: Client, agent: Agent) -> None:
+    make_restless(agent, exchanges=8)
+    now = clock.now()
+    stats.take(now)
+    unhealthy.look(now)
+    alerts.look(now)
+    page = owner.get(PAGE).content.decode()
+    assert 'href="/p/acme/threads/restless">restless</a>' in page
+    assert 'href="/p/acme/threads?q=flag%3Athrashing"' in page

@@ -9,12 +9,14 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from inspector.templatetags.overview import waited
 from memoryhub import journal
 from memoryhub.journal.writing.activity import activity
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import KekCheck
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
+from memoryhub.queries.overview.series import LONGEST_WAIT
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.keys import backup, keyring
 from memoryhub.workers import stats
@@ -45,6 +47,11 @@ def test_overview_of_an_empty_project_says_how_to_begin(owner: Client) -> None:
     page = text_of(owner, "/p/acme/")
     assert "No thread yet" in page
     assert 'class="button primary"' in page
+
+
+def test_waits_beyond_the_longest_are_not_given_a_length() -> None:
+    assert waited(14.2, LONGEST_WAIT) == "14 ms"
+    assert waited(1_000.0, LONGEST_WAIT) == "over 1,000 ms"
 
 
 def test_overview_names_each_problem_with_its_start_and_place(

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from memoryhub.services.access.api_keys import Agent
+from tests.inspector.paged import make_restless
 from tests.services.turns.test_turns import begin
 
 pytestmark = pytest.mark.django_db
@@ -37,3 +38,24 @@ def test_editor_marks_a_turn_and_finds_it_again(
     assert "No turn is marked good" in fetch_text(viewer, f"{LIST}?mark=good")
     assert owner.post(f"{PAGE}/mark", {"act": "remove"}).status_code == 302
     assert "No marked turns yet" in fetch_text(viewer, LIST)
+
+
+def test_list_of_turns_flags_what_lacked_and_filters_by_mark(
+    agent: Agent, owner: Client
+) -> None:
+    make_restless(agent, exchanges=4)
+    turns = "/p/acme/threads/restless/turns"
+    for n in (1, 3):
+        owner.post(f"{turns}/{n}/mark", {"mark": "wrong"})
+    rows = owner.get(f"{turns}?mark=wrong").context["rows"]
+    assert [(row.line.n, row.mark, row.lacked) for row in rows] == [
+        (3, "wrong", 1),
+        (1, "wrong", 1),
+    ]
+    first = owner.get(f"{turns}?mark=wrong&limit=1")
+    rest = owner.get(f"{turns}?{first.context['more']}")
+    assert [row.line.n for row in rest.context["rows"]] == [1]
+    whole = owner.get(turns).context["rows"]
+    assert {row.line.n: row.lacked for row in whole} == {4: 0, 3: 1, 2: 1, 1: 1}
+    assert "No turn is marked good" in fetch_text(owner, f"{turns}?mark=good")
+    assert owner.get(f"{turns}?mark=bad").status_code == 422

@@ -58,6 +58,16 @@ def test_turn_deltas_add_up_over_batches_of_any_size(paged: Thread) -> None:
     assert sum(line.moved.get("faults", 0) for line in whole) == paged.fault_count
 
 
+def test_turns_of_some_numbers_have_the_figures_of_the_whole_list(
+    paged: Thread,
+) -> None:
+    whole = {line.n: line for line in turns.list_turns(paged).items}
+    batch = turns.list_turns_of(paged, {7, 5, 4, 1, 99}, limit=3)
+    assert batch.items == (whole[7], whole[5])
+    rest = turns.list_turns_of(paged, {7, 5, 4, 1}, after=batch.next, limit=3)
+    assert rest.items == (whole[4], whole[1])
+
+
 def test_context_names_each_text_in_its_order(paged: Thread) -> None:
     shown = turns.get_context(paged, 7)
     assert shown is not None
