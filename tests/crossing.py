@@ -22,6 +22,8 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from memoryhub.models.per_thread import list_tables
 
 SPREAD = frozenset(list_tables())
+#: What is asked only where no cluster is (`are_spread`): the list of people.
+KNOWN = frozenset({"slot, thread with subject outside"})
 _TABLE = re.compile(r"\bmemoryhub_([a-z]+)\b")
 
 
@@ -49,7 +51,7 @@ class StatementWatch:
         """Return what a cluster would refuse of the statements since the last call."""
         fresh, self.fresh = self.fresh, []
         found = {each for sql in fresh for each in find_crossings(sql)}
-        return sorted(found)
+        return sorted(found - KNOWN)
 
 
 watch = StatementWatch()

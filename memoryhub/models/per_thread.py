@@ -7,6 +7,7 @@ column of the other. See decision 99.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from django.db import connections, models
@@ -48,6 +49,12 @@ BESIDE_THREADS: Final[tuple[type[models.Model], ...]] = (
 def list_tables() -> list[str]:
     """Return the names of the tables that a cluster spreads by thread."""
     return [model._meta.db_table for model in PER_THREAD]
+
+
+@cache
+def are_spread() -> bool:
+    """Return whether a cluster spreads the tables: `distribute` needs a stop of all."""
+    return bool(list_distributed())
 
 
 def list_distributed() -> set[str]:

@@ -187,10 +187,15 @@ def find_seen(subject: Subject) -> SeenTimes:
     """Find when the first thread began, and when the last message came. Two queries."""
     own = Thread.objects.filter_visible(subject.project).filter(subject=subject)
     oldest = own.order_by("created_at").values_list("created_at", flat=True)
-    spoken = Slot.objects.filter(subject=subject, role="user")
-    spoken = spoken.exclude(thread__status=Thread.Status.IMPORTING)
-    newest = spoken.order_by("-at", "-thread_id", "-index").values_list("at", flat=True)
-    return {"first_seen": oldest.first(), "last_seen": newest.first()}
+    newest = select_spoken(subject=subject).values_list("at", flat=True).first()
+    return {"first_seen": oldest.first(), "last_seen": newest}
+
+
+def select_spoken(**owner: Any) -> QuerySet[Slot]:
+    """Select a subject's own messages, newest first."""
+    rows = Slot.objects.filter(role="user", **owner)
+    rows = rows.exclude(thread__status=Thread.Status.IMPORTING)
+    return rows.order_by("-at", "-thread_id", "-index")
 
 
 def list_sessions(subject: Subject, *, limit: int = SESSIONS) -> list[Thread]:

@@ -8,14 +8,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import BigIntegerField, Exists, Func, Max, OuterRef
+from django.db.models import BigIntegerField, Exists, Func, Max, OuterRef, Subquery
 
+from memoryhub.models import per_thread
 from memoryhub.models.erasures import Hold
 from memoryhub.models.projects import Project
-from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
+from memoryhub.queries.people.profiles import select_spoken
 
 #: Most threads of a subject that a line counts; the subject's page counts all.
 COUNTED = 1_000
@@ -70,7 +71,7 @@ def list_subjects(
     after: str | None = None,
     limit: int = 50,
 ) -> ListBatch[SubjectLine]:
-    """List subjects by when they were first seen, latest first. Two queries.
+    """List subjects by when they were first seen, latest first. One query.
 
     Leaves out subjects whose state is not `among` the given states. Raises
     BadCursorError when the cursor `after` belongs to another list.
@@ -84,7 +85,10 @@ def list_subjects(
         rows = rows.filter(id__lt=listing.open(after)[0])
     found: list[Any] = list(_annotate_rows(rows, now=now).order_by("-id")[: limit + 1])
     batch, rest = found[:limit], found[limit:]
-    seen = _find_last_seen([row.id for row in batch])
+    if per_thread.are_spread():
+        seen = find_last_seen([row.id for row in batch])
+    else:
+        seen = {row.id: row.last_seen for row in batch}
     return ListBatch(
         items=tuple(_build_line(row, seen.get(row.id)) for row in batch),
         next=listing.seal([batch[-1].id]) if rest else None,
@@ -95,26 +99,22 @@ def _annotate_rows(rows: Any, *, now: datetime) -> Any:
     holding = Hold.objects.filter(
         subject=OuterRef("id"), lifted_at=None, expires_at__gt=now
     )
+    if not per_thread.are_spread():
+        newest = select_spoken(subject=OuterRef("id")).values("at")[:1]
+        rows = rows.annotate(last_seen=Subquery(newest))
     return rows.annotate(
         thread_count=_CappedThreadCount("project_id", "id"), held=Exists(holding)
     )
 
 
-def _find_last_seen(subjects: Sequence[UUID]) -> dict[UUID, datetime]:
-    """Find when each subject's newest message came. One query.
+def find_last_seen(subjects: Sequence[UUID]) -> dict[UUID, datetime]:
+    """Find when each subject's newest message came, on a cluster. One query.
 
-    Reads the index entries of all messages of these subjects.
+    Reads the index entries of all messages of these subjects: a cluster refuses the
+    subquery that reads the newest one of each.
     """
-    if not subjects:
-        return {}
-    importing = Thread.objects.filter(
-        subject__in=subjects, status=Thread.Status.IMPORTING
-    )
-    rows = Slot.objects.filter(role="user", subject__in=subjects).exclude(
-        thread__in=importing.values("id")
-    )
-    newest = rows.order_by().values_list("subject").annotate(at=Max("at"))
-    return dict(newest.values_list("subject", "at"))
+    rows = select_spoken(subject__in=subjects).order_by().values_list("subject")
+    return dict(rows.annotate(at=Max("at")).values_list("subject", "at"))
 
 
 def _build_line(row: Any, last_seen: datetime | None) -> SubjectLine:
