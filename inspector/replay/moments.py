@@ -14,7 +14,7 @@ from inspector.replay import conversation, overview
 from inspector.threads import events as thread_events
 from inspector.web.search import NOUNS as NOUNS_OF_EVENTS
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.queries.paging import eviction_runs, working_set_maps
+from memoryhub.queries.paging import working_set_maps
 from memoryhub.queries.paging.eviction_runs import EvictionRun
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import events, timeline
