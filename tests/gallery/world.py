@@ -181,7 +181,8 @@ def observed_pages(agent: Agent) -> list[str]:
     observed.fail_observer(agent)
     observed.erase_with_observation(agent)
     asked = ("", f"?observation={waits.page_id}", "?observation=obs-0")
-    return [f"{observed.PAGE}{each}" for each in asked]
+    thread = observed.PAGE.rpartition("/")[0]
+    return [*(f"{observed.PAGE}{each}" for each in asked), f"{thread}?tab=memory"]
 
 
 def make_pages(agent: Agent) -> int:

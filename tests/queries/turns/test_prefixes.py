@@ -155,7 +155,8 @@ def test_prefix_lens_costs_a_constant_number_of_statements(
     agent: Agent, django_assert_max_num_queries: object
 ) -> None:
     for name, rounds in (("short", 6), ("longer", 14)):
-        thread = make_paged(agent, name, rounds=rounds)
+        made = make_paged(agent, name, rounds=rounds)
+        thread = Thread.objects.select_related("project").get(id=made.id)
         with django_assert_max_num_queries(2):  # type: ignore[operator]  # a fixture
             prefixes.list_points(thread)
         with django_assert_max_num_queries(13):  # type: ignore[operator]  # a fixture
