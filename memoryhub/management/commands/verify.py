@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
+from uuid import UUID
 
 from django.core.management.base import CommandError
 from django.db.models import QuerySet, Sum
@@ -54,7 +55,9 @@ class Command(Base):
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument("--all", action="store_true", help="every thread")
         which.add_argument(
-            "--thread", metavar="PROJECT/NAME", help="one thread, by project and name"
+            "--thread",
+            metavar="PROJECT/NAME",
+            help="one thread, by project and name or by its id",
         )
         parser.add_argument(
             "--contexts",
@@ -194,17 +197,20 @@ class Command(Base):
 
 
 def select_threads(address: str | None) -> QuerySet[Thread]:
-    """Return all threads, or the thread at `project/name`."""
+    """Return all threads, or the thread at `project/name` or of an id."""
     # Threads of a running import do not count; the sweep deletes a killed import's.
     threads = Thread.objects.exclude(status=Thread.Status.IMPORTING).order_by("id")
     if address is None:
         return threads
     project, _, name = address.partition("/")
-    threads = threads.filter(project__slug=project, name=name)
+    try:
+        threads = threads.filter(id=UUID(address))
+    except ValueError:
+        threads = threads.filter(project__slug=project, name=name)
     if not threads.exists():
         raise CommandError(
-            f"There is no thread {name!r} in project {project!r}. "
-            "Name it as PROJECT/THREAD.",
+            f"There is no thread {address!r}. Name it as PROJECT/THREAD, or by the id "
+            "that a difference names.",
             returncode=2,
         )
     return threads

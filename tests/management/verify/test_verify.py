@@ -77,13 +77,15 @@ def test_verify_says_how_much_was_checked(agent: Agent) -> None:
     assert "2 threads, 5 events" in out
 
 
-def test_verify_takes_a_thread_by_project_and_name(
+def test_verify_takes_a_thread_by_project_and_name_or_by_id(
     agent: Agent, stranger: Agent
 ) -> None:
     append(agent, "t-1", "a", "b")
     append(stranger, "t-1", "a")
     assert "1 threads, 3 events" in command("verify", "--thread", "acme/t-1")[0]
     assert "1 threads, 2 events" in command("verify", "--thread", "zeta/t-1")[0]
+    thread = str(get_thread(agent, "t-1").id)
+    assert "1 threads, 3 events" in command("verify", "--thread", thread)[0]
 
 
 @pytest.mark.parametrize("address", ["acme/none", "none/t-1", "t-1", "", "acme/"])
