@@ -1,8 +1,9 @@
-"""Form by which an operator corrects a fact."""
+"""Form by which an operator corrects a fact, and the lines of blocks that say it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -12,10 +13,12 @@ from django.views.decorators.http import require_http_methods
 from inspector.access.access import require_signed_in
 from inspector.lists import person_visits
 from inspector.web import asof, refusals
-from memoryhub.errors import InvalidError, Refusal
+from memoryhub.errors import InvalidError, Refusal, StaleError, ValueTooLargeError
 from memoryhub.kernel.knowledge.facts import MAX_VALUE, is_valid_text
+from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.knowledge import facts
+from memoryhub.queries.knowledge import blocks, corrected_lines, facts
+from memoryhub.queries.knowledge.corrected_lines import LineChoice
 from memoryhub.services.knowledge import corrections, homes
 from memoryhub.services.knowledge.corrections import Correction
 
@@ -25,7 +28,17 @@ _TEXTS: Final = {
     "value": f"Give another value, in at most {MAX_VALUE:,} characters.",
     "since": "Choose a day after the old value began to be true, until 2200.",
     "how": "Choose whether the value was never true or has changed.",
+    "lines": "The change lies ahead, and blocks say what is true now. Untick their "
+    "lines.",
 }
+_REFUSED: refusals.Texts = {
+    StaleError: "A block or the fact was changed after you opened this form, so "
+    "nothing was corrected. The lines below are the present ones.",
+    ValueTooLargeError: "With the new value a block would have more than "
+    f"{MAX_BLOCK_BYTES // 1024} KiB of text, so nothing was corrected.",
+}
+#: Format of a line in the form: version, number, block.
+_LINE = re.compile(r"([0-9]{1,18}):([0-9]{1,6}):(.+)")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -33,7 +46,10 @@ _TEXTS: Final = {
 def correct(
     request: HttpRequest, project: str, subject: UUID, fact: int
 ) -> HttpResponse:
-    """Correct a fact, and redirect to the new fact, where the edit can be undone."""
+    """Correct a fact and lines of blocks, and redirect to the new fact.
+
+    The fact's page offers to undo the edit.
+    """
     visit = person_visits.require_editor(request, project, subject)
     row = visit.subject
     now, posted = clock.now(), request.method == "POST"
@@ -43,7 +59,7 @@ def correct(
     problem: Refusal | None = None
     if posted:
         try:
-            correction = _parse_correction(sent)
+            correction = _parse_correction(sent, request.POST.getlist("line"))
             command = corrections.build_correction(row, story, correction, now=now)
             actor, epoch = visit.visitor.actor, row.epoch
             receipt = homes.perform(row, command, actor=actor, epoch=epoch)
@@ -54,6 +70,9 @@ def correct(
             query = {"fact": seq, "saved": seq}
             return person_visits.redirect_to_page("facts", visit.names, query)
     loc = problem.loc if isinstance(problem, InvalidError) else ""
+    views = blocks.list_blocks(story.home)
+    lines = corrected_lines.list_correctable_lines(story, views, at=now)
+    unticked = {*request.POST.getlist("offered")} - {*request.POST.getlist("line")}
     return person_visits.render_page(
         request,
         "inspector/knowledge/facts/correct.html",
@@ -63,23 +82,43 @@ def correct(
             "sent": sent,
             "most": MAX_VALUE,
             "loc": loc,
+            "offered": [
+                (name, line, name not in unticked)
+                for line in lines
+                if line.obstacle is None
+                for name in (_name_line(line.place),)
+            ],
+            "others": [line for line in lines if line.obstacle],
             "problem": _TEXTS.get(loc)
-            or refusals.get_error_text(problem, numbers=True),
+            or refusals.get_error_text(problem, _REFUSED, numbers=True),
         },
         status=refusals.get_status(problem),
     )
 
 
-def _parse_correction(sent: Mapping[str, str]) -> Correction:
-    """Parse the form. Raises InvalidError, which names the field."""
+def _name_line(place: LineChoice) -> str:
+    """Name a line in the form."""
+    return f"{place.version}:{place.line}:{place.block}"
+
+
+def _parse_line(name: str) -> LineChoice:
+    """Parse the name of a line. Raises StaleError for a malformed name."""
+    found = _LINE.fullmatch(name)
+    if found is None:
+        raise StaleError
+    return LineChoice(found[3], int(found[1]), int(found[2]))
+
+
+def _parse_correction(sent: Mapping[str, str], names: Sequence[str]) -> Correction:
+    """Parse the form. Raises InvalidError, which names the field, and StaleError."""
     # Browsers send CRLF line ends.
     value = sent["value"].replace("\r\n", "\n").strip()
     if not is_valid_text(value, MAX_VALUE, lines=True):
         raise InvalidError(loc="value")
     if sent["how"] not in (WRONG, CHANGED):
         raise InvalidError(loc="how")
-    if sent["how"] == WRONG:
-        return Correction(value=value, since=None)
-    text = sent["since"]
-    since = asof.parse_instant(text, "since") if text else clock.now()
-    return Correction(value=value, since=since)
+    since = None
+    if sent["how"] == CHANGED:
+        text = sent["since"]
+        since = asof.parse_instant(text, "since") if text else clock.now()
+    return Correction(value=value, since=since, lines=(*map(_parse_line, names),))

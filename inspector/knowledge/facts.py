@@ -19,8 +19,15 @@ from inspector.web import asof
 from memoryhub.errors import FactUnknownError, InvalidError
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.knowledge import block_lines, facts, lanes
+from memoryhub.queries.knowledge import (
+    block_lines,
+    blocks,
+    corrected_lines,
+    facts,
+    lanes,
+)
 from memoryhub.queries.knowledge.block_lines import BlockLine
+from memoryhub.queries.knowledge.corrected_lines import CorrectedLine
 from memoryhub.queries.knowledge.facts import FactStory
 from memoryhub.queries.knowledge.lanes import Lanes
 from memoryhub.queries.threads.edits import Edit
@@ -61,6 +68,8 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "story": story,
         "said": _list_block_lines(story, now) if until is None else [],
         "saved": saved,
+        "corrected": _list_corrected(visit, saved.seq) if saved else [],
+        "left": _list_left(request, visit),
         "undoable": _find_undoable(visit, story) if saved is None else None,
         "done": asof.read_number(request, "done"),
         "acts": ["correct", *VERBS] if visit.editable else [],
@@ -116,10 +125,29 @@ def _find_undoable(visit: PersonVisit, story: FactStory | None) -> Edit | None:
     return edit if edit is not None and edit.standing else None
 
 
+def _list_corrected(visit: PersonVisit, seq: int) -> list[CorrectedLine]:
+    """List the lines of blocks that a correction changed."""
+    if visit.home is None or not visit.editable:
+        return []
+    commit = corrected_lines.find_commit(visit.home.row, seq)
+    if not commit.written:
+        return []
+    views = blocks.list_blocks(visit.home.row)
+    return corrected_lines.list_corrected_lines(visit.home.row, commit, views)
+
+
+def _list_left(request: HttpRequest, visit: PersonVisit) -> list[CorrectedLine]:
+    """List the lines that the undo of the correction in the address has left."""
+    seq = asof.read_number(request, "left")
+    lines = _list_corrected(visit, seq) if seq is not None else []
+    return [each for each in lines if not each.undone]
+
+
 def _list_block_lines(story: FactStory | None, now: datetime) -> list[BlockLine]:
     if story is None:
         return []
-    return block_lines.list_lines_of_fact(story.home, story.unopened, at=now)
+    views = blocks.list_blocks(story.home)
+    return block_lines.list_lines_of_fact(story.home, views, story.unopened, at=now)
 
 
 def _parse_digest(request: HttpRequest) -> str:

@@ -56,6 +56,8 @@ def undo(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
     person = {"project": project, "subject": str(row.subject_id)}
     if edit.fact:
         query = {"done": receipt.events[-1].seq} if receipt.events else {}
+        # The page names the lines of blocks that were not brought back.
+        query["left"] = edit.seq
         return person_visits.redirect_to_page("facts", person, query)
     if edit.block is not None:
         return block_acts.redirect_to_saved(person, receipt, edit.name)

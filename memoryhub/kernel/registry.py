@@ -5,7 +5,7 @@ from __future__ import annotations
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, Evolve, PageTable
 from memoryhub.kernel.forget import erasing
-from memoryhub.kernel.knowledge import blocks, consolidation, facts
+from memoryhub.kernel.knowledge import blocks, consolidation, corrections, facts
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.nouns import NOUNS
 from memoryhub.kernel.observing import observing
@@ -38,6 +38,7 @@ PARTS: tuple[KernelPart, ...] = (
     blocks.PART,
     observing.PART,
     facts.PART,
+    corrections.PART,
     consolidation.PART,
     checkpoints.PART,
     erasing.PART,

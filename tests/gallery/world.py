@@ -65,7 +65,7 @@ def make_world(agent: Agent) -> list[str]:
     ann = desk.subject
     knowing.say(agent, ann, knowing.claim("OSL", 0), knowing.claim("BGO", 31, 60))
     knowing.write(agent, ann, "persona", "Ann flies from Oslo.")
-    knowing.write(agent, ann, "persona", "Ann flies from Bergen.")
+    home = knowing.write(agent, ann, "persona", "Ann flies from OSL.")
     webhook, _ = webhooks.create(
         ann.project,
         url="https://hooks.example.com/",
@@ -94,6 +94,7 @@ def make_world(agent: Agent) -> list[str]:
     particular = [
         *particular_pages(agent, town, desk),
         f"{PROJECT}/subjects/{ann.id}/blocks?block=persona&carried=persona",
+        f"{PROJECT}/subjects/{ann.id}/facts?left={home.head_seq}",
     ]
     particular += observed_pages(agent)
     unhealthy.look(clock.now())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from memoryhub.kernel.search.excerpts import has_phrase, split_words
 
 #: Least letters of a value that is looked for: `no` or `5` stands in any text.
@@ -28,3 +30,13 @@ class TextLines:
             return []
         common = set.intersection(*(self._having.get(w, set()) for w in phrase))
         return [n + 1 for n in sorted(common) if has_phrase(self._lines[n], phrase)]
+
+
+def split_line(line: str, value: str) -> list[str]:
+    """Split a line at a value: every second piece is the value as it stands there.
+
+    In any case and with any blanks, but whole: no part of a longer word. One piece, the
+    line, if the value stands there nowhere.
+    """
+    words = r"\s+".join(map(re.escape, value.split()))
+    return re.split(rf"(?<!\w)({words})(?!\w)", line, flags=re.IGNORECASE)

@@ -15,7 +15,6 @@ from memoryhub.journal import texts
 from memoryhub.journal.texts import OpenedEvent
 from memoryhub.kernel.knowledge.mentions import TextLines
 from memoryhub.models.threads import Thread
-from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.knowledge.timelines import Timeline, iter_timelines, select_rows
 
@@ -50,13 +49,13 @@ class _ClaimedValue(NamedTuple):
 
 
 def list_lines_of_fact(
-    home: Thread, timeline: Timeline, *, at: datetime
+    home: Thread, views: Iterable[BlockView], timeline: Timeline, *, at: datetime
 ) -> list[BlockLine]:
     """List the lines that say a value of one property, current or outdated.
 
-    At most nine queries.
+    One query.
     """
-    return _find_lines(home, blocks.list_blocks(home), [_list_values(timeline, at)])
+    return _find_lines(home, views, [_list_values(timeline, at)])
 
 
 def list_outdated_lines(

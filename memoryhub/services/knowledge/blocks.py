@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
@@ -141,6 +141,18 @@ def undo_for_operator(
         # The epoch stops a write of content that was erased since the read.
         epoch=home.subject.epoch,
     )
+
+
+def build_lines_edit(view: BlockView, lines: Mapping[int, str]) -> WriteBlock:
+    """Build the command that gives a block other lines, by their numbers from 1 on.
+
+    Line ends stay. The command names the view's version. Raises ValueTooLargeError.
+    """
+    edited = (view.text or "").splitlines(keepends=True)
+    for number, text in lines.items():
+        was = edited[number - 1]
+        edited[number - 1] = text + was[len(was.splitlines()[0]) :]
+    return _build_next_version(view, "".join(edited), ANY)
 
 
 async def append_text(
@@ -356,10 +368,16 @@ def _build_edit(
     """Build the command that writes the edited text."""
     view = _get_block(subject, block)
     _require_writable(view, conditions)
-    text = change(view.text or "")
+    made = _build_next_version(view, change(view.text or ""), conditions)
+    return replace(made, page=replace(made.page, inserted=inserted))
+
+
+def _build_next_version(
+    view: BlockView, text: str, conditions: BlockConditions
+) -> WriteBlock:
+    """Build the command that writes another text upon the version of the view."""
     page = _build_page(view.page_id, text, view.description, read_only=view.read_only)
-    page = replace(page, inserted=inserted)
-    return _build_command(page, block, view.version, conditions)
+    return _build_command(page, view.block, view.version, conditions)
 
 
 def _build_rename(

@@ -1,6 +1,6 @@
 """Correction of a fact by an operator, and its undo, each in one commit.
 
-See decision 90.
+See decision 90, and decision 103 for the lines of blocks.
 """
 
 from __future__ import annotations
@@ -8,32 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import orjson
-
 from memoryhub.errors import (
     ContentErasedError,
     FactUnknownError,
     InvalidError,
     StaleError,
 )
-from memoryhub.kernel.knowledge.facts import (
-    AssertFacts,
-    FactAsserted,
-    FactRetracted,
-    NewFact,
-    RetractFacts,
-)
-from memoryhub.models.events import Event
+from memoryhub.kernel.knowledge.blocks import WriteBlock
+from memoryhub.kernel.knowledge.corrections import CorrectFacts
+from memoryhub.kernel.knowledge.facts import AssertFacts, NewFact, RetractFacts
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import blocks as block_reading
+from memoryhub.queries.knowledge import corrected_lines
 from memoryhub.queries.knowledge import facts as reading
+from memoryhub.queries.knowledge.corrected_lines import CorrectionCommit, LineChoice
 from memoryhub.queries.knowledge.facts import (
     AssertionLine,
     AssertionSource,
     FactStory,
 )
 from memoryhub.queries.knowledge.timelines import find_timeline
-from memoryhub.services.knowledge import facts
+from memoryhub.services.knowledge import blocks, facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +39,20 @@ class Correction:
     value: str
     #: Since when the new value is true; None: the old value was never true.
     since: datetime | None
+    #: Lines of blocks that get the new value.
+    lines: tuple[LineChoice, ...] = ()
 
 
 def build_correction(
     subject: Subject, story: FactStory, correction: Correction, *, now: datetime
-) -> AssertFacts:
-    """Build the command that corrects a fact.
+) -> CorrectFacts:
+    """Build the command that corrects a fact, and the chosen lines of blocks.
 
     A value that was never true is retracted as wrong, and the new value takes its time.
     A value that has changed ends where the new one begins. Raises InvalidError of
-    `value` for the same value, of `since` for a time before the old value was true.
+    `value` for the same value, of `since` for a time before the old value was true, of
+    `lines` for lines of a change that lies ahead, StaleError if a chosen line has
+    changed or is not offered, ValueTooLargeError.
     """
     was, since = story.fact, correction.since
     if correction.value == was.value:
@@ -74,7 +74,34 @@ def build_correction(
     command = facts.build_assertion(
         subject, [(claim, None) for claim in claims], now=now
     )
-    return replace(command, replaced=gone)
+    return CorrectFacts(
+        claims=replace(command, replaced=gone),
+        blocks=_build_edits(story, correction, now=now) if correction.lines else (),
+    )
+
+
+def _build_edits(
+    story: FactStory, correction: Correction, *, now: datetime
+) -> tuple[WriteBlock, ...]:
+    """Build the commands that put the new value into the chosen lines. Nine queries."""
+    if correction.since is not None and correction.since > now:
+        # Blocks say what holds now.
+        raise InvalidError(loc="lines")
+    views = block_reading.list_blocks(story.home)
+    lines = corrected_lines.list_correctable_lines(story, views, at=now)
+    offered = {each.place: each.pieces for each in lines if each.obstacle is None}
+    # A value of several lines stays in the line.
+    value = " ".join(correction.value.split())
+    edits = dict[str, dict[int, str]]()
+    for place in correction.lines:
+        if place not in offered:
+            raise StaleError
+        edits.setdefault(place.block, {})[place.line] = value.join(offered[place][::2])
+    return tuple(
+        blocks.build_lines_edit(view, edits[view.block])
+        for view in views
+        if view.block in edits
+    )
 
 
 def _take_time(claim: NewFact, story: FactStory) -> NewFact:
@@ -92,49 +119,50 @@ def _take_time(claim: NewFact, story: FactStory) -> NewFact:
     )
 
 
-def build_undo(home: Thread, seq: int, *, now: datetime) -> AssertFacts | RetractFacts:
+def build_undo(home: Thread, seq: int, *, now: datetime) -> CorrectFacts:
     """Build the command that undoes the correction whose last event is `seq`.
 
     Its claims are withdrawn, and what they replaced is asserted again, with its source.
-    Nine queries. Raises FactUnknownError for an event by which no operator asserted a
-    fact, StaleError if the property has changed since, ContentErasedError if what was
-    there before is erased.
+    Lines of blocks that are as the correction left them get their text of before. Nine
+    queries, and nine for the blocks. Raises FactUnknownError for an event by which no
+    operator asserted a fact, StaleError if the property has changed since,
+    ContentErasedError if what was there before is erased.
     """
     edit, timeline = reading.find_edit(home, seq), find_timeline(home, seq)
     if edit is None or timeline is None:
         raise FactUnknownError
     if not edit.standing:
         raise StaleError
-    made, gone = _find_commit(home, seq)
-    withdrawal = RetractFacts(seqs=tuple(made), reason="withdrawn")
-    if not gone:
-        return withdrawal
-    replaced = [(timeline, each) for each in timeline.assertions if each.seq in gone]
-    lines = [*reading.iter_assertion_lines(home, replaced)]
-    if not lines:
-        raise ContentErasedError
-    claims = dict.fromkeys(map(_build_claim, lines))
-    command = facts.build_assertion(home.subject, [*claims], now=now)
-    return replace(command, replaced=withdrawal)
+    commit = corrected_lines.find_commit(home, seq)
+    claims = AssertFacts(
+        facts=(),
+        replaced=RetractFacts(seqs=tuple(commit.asserted), reason="withdrawn"),
+    )
+    if commit.retracted:
+        gone = [each for each in timeline.assertions if each.seq in commit.retracted]
+        lines = [*reading.iter_assertion_lines(home, [(timeline, a) for a in gone])]
+        if not lines:
+            raise ContentErasedError
+        built = dict.fromkeys(map(_build_claim, lines))
+        asserted = facts.build_assertion(home.subject, [*built], now=now)
+        claims = replace(asserted, replaced=claims.replaced)
+    return CorrectFacts(claims=claims, blocks=_build_restores(home, commit))
 
 
-def _find_commit(home: Thread, seq: int) -> tuple[list[int], set[int]]:
-    """Find the assertions of a commit that ends at `seq`, and those that it retracted.
-
-    One query.
-    """
-    rows = Event.objects.filter(thread=home, seq__lte=seq).order_by("-seq")
-    made, gone = list[int](), set[int]()
-    last: Event | None = None
-    for row in rows.only("seq", "type", "at", "actor", "body").iterator(chunk_size=10):
-        last = last or row
-        if (row.at, row.actor) != (last.at, last.actor):
-            break
-        if row.type == FactAsserted.event_type:
-            made.append(row.seq)
-        elif row.type == FactRetracted.event_type:
-            gone.update(orjson.loads(row.body)["seqs"])
-    return made, gone
+def _build_restores(home: Thread, commit: CorrectionCommit) -> tuple[WriteBlock, ...]:
+    """Build the commands that bring back the lines that a commit changed."""
+    if not commit.written:
+        return ()
+    views = block_reading.list_blocks(home)
+    edits = dict[str, dict[int, str]]()
+    for line in corrected_lines.list_corrected_lines(home, commit, views):
+        if line.stands is not None:
+            edits.setdefault(line.block, {})[line.stands] = line.before
+    return tuple(
+        blocks.build_lines_edit(view, edits[view.block])
+        for view in views
+        if view.block in edits
+    )
 
 
 def _build_claim(line: AssertionLine) -> tuple[NewFact, AssertionSource | None]:

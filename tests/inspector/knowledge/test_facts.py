@@ -13,6 +13,8 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import blocks
+from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories, forgetting
 from tests.cast.knowing import claim, every, retract, say, to_spans, write
@@ -268,6 +270,44 @@ def test_fact_is_corrected_in_place_and_undone(
     # Undone already: the page says that it can't be undone once more.
     again = owner.post(undo[1])
     assert "can't be undone" in fetch_text(owner, again.headers["Location"])
+
+
+def test_fact_is_corrected_with_lines_of_blocks(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    seq = say(agent, ann, claim("Oslo", 0)).seq
+    write(agent, ann, "guest", "Lives in OSLO <b>.\nOslo it is.")
+    locked = BlockDraft(block="rules", text="Ships to Oslo.", read_only=True)
+    factories.run(blocks.put_block(agent=agent, subject=ann, draft=locked))
+    form = f"{build_path(ann)}/{seq}/correct"
+    page = fetch_text(owner, form)
+    assert "Lives in <del>OSLO</del>" in page
+    assert "the block is read-only" in page
+    offered = re.findall(r'name="line" value="([^"]+)" checked', page)
+    assert offered == ["1:1:guest", "1:2:guest"]
+    sent = {"value": "Bergen", "how": "wrong", "since": "", "offered": offered}
+    sent["line"] = offered[:1]
+    ahead = {**sent, "how": "changed", "since": "2199-01-01"}
+    assert "lies ahead" in owner.post(form, ahead).content.decode()
+    write(agent, ann, "guest", "Was in Rome.\nLives in Oslo.")
+    refused = owner.post(form, sent)
+    assert refused.status_code == 409
+    page = refused.content.decode()
+    assert "nothing was corrected" in page
+    assert 'value="2:2:guest" checked' in page
+    assert "<ins data-new-value" in page
+    assert ">Bergen</ins" in page
+    assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
+    saved = owner.post(form, {**sent, "line": ["2:2:guest"]})
+    shown = fetch_text(owner, saved.headers["Location"])
+    assert re.search(r"It changed line 2 of\s+<a [^>]*#block-guest", shown)
+    assert "Lives in Bergen." in fetch_text(owner, build_path(ann, "blocks"))
+    write(agent, ann, "guest", "Lives in Lima.")
+    undo = re.search(r'action="([^"]+/undo)"', shown)
+    assert undo
+    undone = fetch_text(owner, owner.post(undo[1]).headers["Location"])
+    assert "Not as before the correction" in undone
+    assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
 
 
 def test_axis_begins_where_most_facts_begin(

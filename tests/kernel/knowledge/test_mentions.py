@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryhub.kernel.knowledge.mentions import TextLines
+from memoryhub.kernel.knowledge.mentions import TextLines, split_line
 
 TEXT = "Ann is vegetarian.\nHome: 12 rue de l'Église, Lyon\n\nMoved to New York; 東京都"
 
@@ -25,3 +25,19 @@ TEXT = "Ann is vegetarian.\nHome: 12 rue de l'Église, Lyon\n\nMoved to New York
 )
 def test_value_is_found_by_its_words(value: str, lines: list[int]) -> None:
     assert TextLines(TEXT).find_value(value) == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "pieces"),
+    [
+        ("In oslo, near Oslo S.", "Oslo", ["In ", "oslo", ", near ", "Oslo", " S."]),
+        ("Moved to New   York.", "new york", ["Moved to ", "New   York", "."]),
+        ("Pays 5$ (a+b)", "(a+b)", ["Pays 5$ ", "(a+b)", ""]),
+        ("Reads Oslovian", "Oslo", ["Reads Oslovian"]),
+        ("rue de l'Église", "l'Eglise", ["rue de l'Église"]),
+    ],
+)
+def test_line_is_split_at_the_whole_value(
+    line: str, value: str, pieces: list[str]
+) -> None:
+    assert split_line(line, value) == pieces

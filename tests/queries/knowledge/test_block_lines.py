@@ -34,7 +34,8 @@ def test_line_that_says_an_outdated_value_is_found(agent: Agent) -> None:
     # Line 3 says both; tea and jam are liked at once.
     assert list_outdated(home) == [("guest", 2, "Oslo", ("Bergen",))]
     timeline = known.get_fact(ann, seq - 1, now=NOW).unopened
-    lines = block_lines.list_lines_of_fact(home, timeline, at=NOW)
+    views = blocks.list_blocks(home)
+    lines = block_lines.list_lines_of_fact(home, views, timeline, at=NOW)
     assert {(each.line, each.value, each.outdated) for each in lines} == {
         (2, "Oslo", True),
         (3, "Bergen", False),

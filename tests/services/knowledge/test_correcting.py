@@ -14,13 +14,16 @@ from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.knowledge import facts as known
+from memoryhub.queries.knowledge.corrected_lines import LineChoice
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import corrections, homes
 from memoryhub.services.knowledge.corrections import Correction
+from memoryhub.services.rebuild import rebuild
 from tests.cast import factories, forgetting
-from tests.cast.knowing import claim, every, retract, say, to_day, to_spans
+from tests.cast.knowing import claim, every, retract, say, to_day, to_spans, write
 
 pytestmark = pytest.mark.django_db
 OPERATOR = "operator:0190aaaa-0000-7000-8000-000000000001"
@@ -33,10 +36,13 @@ def ann(agent: Agent) -> Subject:
     return forgetting.get_subject(agent, "ann")
 
 
-def correct_fact(subject: Subject, seq: int, value: str, since: int | None) -> int:
+def correct_fact(
+    subject: Subject, seq: int, value: str, since: int | None, *lines: LineChoice
+) -> int:
     """Correct a fact, and return the seq of the correction's last event."""
     story = known.get_fact(subject, seq, now=clock.now(), valid_at=to_day(1000))
-    correction = Correction(value=value, since=None if since is None else to_day(since))
+    begin = None if since is None else to_day(since)
+    correction = Correction(value=value, since=begin, lines=lines)
     command = corrections.build_correction(subject, story, correction, now=clock.now())
     return homes.perform(subject, command, actor=OPERATOR).events[-1].seq
 
@@ -137,3 +143,58 @@ def test_correction_that_says_nothing_new_is_refused(
     # What an agent asserted is no correction.
     with pytest.raises(FactUnknownError):
         undo_correction(ann, seq)
+
+
+def list_texts(subject: Subject) -> list[str | None]:
+    home = find_home(subject)
+    assert home is not None
+    return [view.text for view in blocks.list_blocks(home)]
+
+
+def test_correction_changes_the_chosen_lines_in_its_commit(
+    agent: Agent, ann: Subject
+) -> None:
+    seq = say(agent, ann, claim("Oslo", 0)).seq
+    write(agent, ann, "guest", "Lives in OSLO.\r\nOslo S is near.\nLikes tea.")
+    home = write(agent, ann, "trips", "Begin at Oslo")
+    said = LineChoice("guest", 1, 1), LineChoice("trips", 1, 1)
+    made = correct_fact(ann, seq, "New\nYork", None, *said)
+    texts = ["Lives in New York.\r\nOslo S is near.\nLikes tea.", "Begin at New York"]
+    assert list_texts(ann) == texts
+    commit = Event.objects.filter(thread=home, seq__gt=home.head_seq)
+    assert [*commit.order_by("seq").values_list("type", "actor")] == [
+        ("page.updated", OPERATOR),
+        ("page.updated", OPERATOR),
+        ("fact.retracted", OPERATOR),
+        ("fact.asserted", OPERATOR),
+    ]
+    # The undo finds a line that stands elsewhere now, and leaves a changed one.
+    write(agent, ann, "guest", "Ann.\nLives in New York.\nLikes jam.")
+    write(agent, ann, "trips", "Begin anywhere")
+    undo_correction(ann, made)
+    restored = ["Ann.\nLives in OSLO.\nLikes jam.", "Begin anywhere"]
+    assert list_texts(ann) == restored
+    (fact,) = every(ann, ended=True)
+    assert to_spans([fact]) == [("Oslo", 0, None)]
+    undo_correction(ann, fact.id)
+    assert list_texts(ann)[0] == "Ann.\nLives in New York.\nLikes jam."
+    rebuild(home)
+
+
+def test_changed_block_refuses_the_correction_too(agent: Agent, ann: Subject) -> None:
+    seq = say(agent, ann, claim("Oslo", 0)).seq
+    write(agent, ann, "guest", "Lives in Oslo.")
+    story = known.get_fact(ann, seq, now=clock.now())
+    line = LineChoice("guest", 1, 1)
+    correction = Correction(value="Bergen", since=None, lines=(line,))
+    built = corrections.build_correction(ann, story, correction, now=clock.now())
+    home = write(agent, ann, "guest", "Lives in Oslo, near the harbour.")
+    with pytest.raises(StaleError):
+        homes.perform(ann, built, actor=OPERATOR)
+    for stale in (line, LineChoice("guest", 2, 2), LineChoice("other", 1, 1)):
+        with pytest.raises(StaleError):
+            correct_fact(ann, seq, "Bergen", None, stale)
+    with pytest.raises(InvalidError):
+        correct_fact(ann, seq, "Bergen", 100_000, LineChoice("guest", 2, 1))
+    home.refresh_from_db()
+    assert (home.head_seq, to_spans(every(ann))) == (4, [("Oslo", 0, None)])
