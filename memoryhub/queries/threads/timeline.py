@@ -17,6 +17,7 @@ from memoryhub.journal.rows import projections
 from memoryhub.kernel import state_json
 from memoryhub.kernel.memory.nouns import measure_contents
 from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import WorkingMemory
@@ -128,12 +129,15 @@ def list_differences(
 
 
 def _to_plain(state: ThreadState) -> dict[str, Any]:
-    """Convert a state to plain values, with counts in place of pages and keys.
+    """Convert a state to plain values, with counts in place of pages, keys and facts.
 
-    The event itself names the pages and keys it changed.
+    The event itself names what it changed.
     """
     paging = state.paging
-    plain = state_json.to_json(state._replace(paging=Paging(), memory=WorkingMemory()))
+    emptied = state._replace(
+        paging=Paging(), memory=WorkingMemory(), knowledge=Knowledge()
+    )
+    plain = state_json.to_json(emptied)
     plain["paging"] = {
         "mapped": len(paging.frames),
         "tokens": paging.used,
@@ -146,7 +150,23 @@ def _to_plain(state: ThreadState) -> dict[str, Any]:
         **projections.count_paging(state),
     }
     plain["memory"] = _count_memory(state.memory)
+    plain["knowledge"] = _count_knowledge(state.knowledge)
     return plain
+
+
+def _count_knowledge(knowledge: Knowledge) -> dict[str, Any]:
+    """Count assertions, settings, and the exchanges that were searched for facts."""
+    assertions = knowledge.assertions.values()
+    threads = [*knowledge.consolidated.values()]
+    return {
+        "assertions": len(knowledge.assertions),
+        "retracted": sum(each.retracted_seq is not None for each in assertions),
+        "settings": len(knowledge.configured),
+        "messages_searched": sum(each.to for each in threads),
+        "failed_exchanges": sum(len(each.failed) for each in threads),
+        "requested_exchanges": sum(map(len, knowledge.requested.values())),
+        "model_hosts": len(knowledge.hosts),
+    }
 
 
 def _count_memory(memory: WorkingMemory) -> dict[str, Any]:

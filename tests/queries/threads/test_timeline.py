@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.threads import events, forks, timeline
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
-from tests.cast import factories
+from tests.cast import factories, knowing
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +31,18 @@ def test_changes_of_all_events_add_up_to_the_state(talk: Thread) -> None:
         if change.name == "token_count"
     ]
     assert sum(deltas) == talk.token_count
+
+
+def test_changes_of_facts_are_counts(agent: Agent, talk: Thread) -> None:
+    said = knowing.say(agent, talk.subject, knowing.claim("OSL", 0))
+    gone = knowing.retract(agent, talk.subject, said.seq)
+    home = find_home(talk.subject)
+    assert home is not None
+    changed = [
+        [(each.name, each.delta) for each in timeline.get_moment(home, seq).changes]
+        for seq in (said.seq, gone.seq)
+    ]
+    assert changed == [[("knowledge · assertions", 1)], [("knowledge · retracted", 1)]]
 
 
 def test_marks_beyond_what_is_near_are_found(talk: Thread) -> None:
