@@ -182,8 +182,6 @@ def observed_pages(agent: Agent) -> list[str]:
     observed.fail_observer(agent)
     observed.erase_with_observation(agent)
     asked = ("", f"?observation={waits.page_id}", "?observation=obs-0")
-    thread = observed.PAGE.rpartition("/")[0]
-    return [*(f"{observed.PAGE}{each}" for each in asked), f"{thread}?tab=memory"]
     pages = [f"{observed.PAGE}{each}" for each in asked]
     return [*pages, f"{THREADS}/{row.name}/memory"]
 

@@ -1,6 +1,6 @@
 """Correction: claims about a subject and the blocks that follow, in one commit. Pure.
 
-A block that was changed meanwhile refuses the claims too. See decision 103.
+A block that was changed meanwhile refuses the claims too. See decision 100.
 """
 
 from __future__ import annotations

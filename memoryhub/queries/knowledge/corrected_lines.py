@@ -1,6 +1,6 @@
 """Lines of blocks that a correction of a fact can change, or has changed.
 
-Never writes. See decision 103.
+Never writes. See decision 100.
 """
 
 from __future__ import annotations

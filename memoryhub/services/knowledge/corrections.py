@@ -1,6 +1,6 @@
 """Correction of a fact by an operator, and its undo, each in one commit.
 
-See decision 90, and decision 103 for the lines of blocks.
+See decision 90, and decision 100 for the lines of blocks.
 """
 
 from __future__ import annotations
