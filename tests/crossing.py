@@ -22,7 +22,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from memoryhub.models.per_thread import list_tables
 
 SPREAD = frozenset(list_tables())
-#: What is asked only where no cluster is (`are_spread`): the list of people.
+#: What is asked only where no cluster is (`is_spread`): the list of people.
 KNOWN = frozenset({"slot, thread with subject outside"})
 _TABLE = re.compile(r"\bmemoryhub_([a-z]+)\b")
 

@@ -52,7 +52,7 @@ def list_tables() -> list[str]:
 
 
 @cache
-def are_spread() -> bool:
+def is_spread() -> bool:
     """Return whether a cluster spreads the tables: `distribute` needs a stop of all."""
     return bool(list_distributed())
 

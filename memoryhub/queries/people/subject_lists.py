@@ -85,7 +85,7 @@ def list_subjects(
         rows = rows.filter(id__lt=listing.open(after)[0])
     found: list[Any] = list(_annotate_rows(rows, now=now).order_by("-id")[: limit + 1])
     batch, rest = found[:limit], found[limit:]
-    if per_thread.are_spread():
+    if per_thread.is_spread():
         seen = find_last_seen([row.id for row in batch])
     else:
         seen = {row.id: row.last_seen for row in batch}
@@ -99,7 +99,7 @@ def _annotate_rows(rows: Any, *, now: datetime) -> Any:
     holding = Hold.objects.filter(
         subject=OuterRef("id"), lifted_at=None, expires_at__gt=now
     )
-    if not per_thread.are_spread():
+    if not per_thread.is_spread():
         newest = select_spoken(subject=OuterRef("id")).values("at")[:1]
         rows = rows.annotate(last_seen=Subquery(newest))
     return rows.annotate(

@@ -29,7 +29,7 @@ def test_subject_list_costs_one_query(
         subjects.find_or_create(acme.id, f"person-{n}")
     factories.make_thread(agent, "t-1", user_id="person-1")
     factories.append(agent, "t-1", "hello")
-    spread = per_thread.are_spread()
+    spread = per_thread.is_spread()
     with django_assert_num_queries(2 if spread else 1):
         found = subject_lists.list_subjects(acme, now=timezone.now(), limit=200)
     assert len(found.items) == size + 1
