@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import log1p
 from typing import NamedTuple
 
+from rpds import HashTrieMap
+
 from memoryhub.kernel.state.pages import PRIORITY, Modality, PageEntry
 from memoryhub.kernel.state.paging import (
     Frame,
@@ -141,7 +143,10 @@ def build_score_parts(
     seqs = [page.referenced_seq for page in pages]
     last = max(1, len(pages) - 1)
     ranks = {seq: rank / last for rank, seq in enumerate(sorted(seqs))}
-    history = dict(list_items(paging.history))
+    history: HashTrieMap[str, Past] | dict[str, Past] = paging.history
+    if len(history) <= len(pages):
+        # A look-up in a dictionary takes a third of one in a persistent map.
+        history = dict(list_items(paging.history))
     queue = dict[str, float]()
     if POLICIES[paging.settings.policy].has_hand:
         order = paging.list_hand_order()
