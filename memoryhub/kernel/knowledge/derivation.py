@@ -126,9 +126,9 @@ def list_live(
     """List the assertions that count, as known at seq `known_at` of the home thread.
 
     Left out are retracted assertions, and assertions by a model of a value that was
-    retracted as wrong. See decision 61.
+    retracted as wrong, unless somebody else asserted it since. See decision 61.
     """
-    standing, wrong = [], set[bytes]()
+    standing, wrong = [], dict[bytes, int]()
     for each in assertions:
         if known_at is not None and each.seq > known_at:
             continue
@@ -136,8 +136,19 @@ def list_live(
         if gone is None or (known_at is not None and gone > known_at):
             standing.append(each)
         elif each.wrong:
-            wrong.add(each.value)
-    return [each for each in standing if not (each.by_model and each.value in wrong)]
+            wrong[each.value] = max(gone, wrong.get(each.value, 0))
+    vouched = {
+        each.value: each.seq
+        for each in sorted(standing, key=lambda each: -each.seq)
+        if not each.by_model and each.seq > wrong.get(each.value, each.seq)
+    }
+    return [
+        each
+        for each in standing
+        if not each.by_model
+        or each.value not in wrong
+        or each.seq > vouched.get(each.value, each.seq)
+    ]
 
 
 def derive_cardinality(

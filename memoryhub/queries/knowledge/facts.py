@@ -301,7 +301,8 @@ def choose_fact(timeline: Timeline, seq: int, *, at: datetime) -> Fact | None:
 def list_wrong(subject: Subject) -> tuple[AssertionLine, ...]:
     """List assertions that were retracted as wrong, newest first, at most SHOWN.
 
-    Models cannot assert the values of these assertions. Six queries.
+    Models cannot assert the values of these assertions. Left out are values that
+    somebody else has asserted since. Six queries.
     """
     home = find_home(subject)
     if home is None:
@@ -314,6 +315,11 @@ def list_wrong(subject: Subject) -> tuple[AssertionLine, ...]:
         for timeline in iter_timelines(rows)
         for each in timeline.assertions
         if each.seq in found
+        and not any(
+            (later.value, later.by_model) == (each.value, False)
+            and later.seq > (each.retracted_seq or 0)
+            for later in timeline.living
+        )
     ]
     found_lines = iter_assertion_lines(home, pairs)
     return tuple(sorted(found_lines, key=lambda line: -line.seq))
@@ -324,8 +330,8 @@ def list_without_effect(
 ) -> list[int]:
     """List the seqs of assertions that did not count once they were made.
 
-    A model's assertion does not count if its value was retracted as wrong. No query
-    without assertions, else four for fifty timelines.
+    A model's assertion does not count if its value was retracted as wrong, and nobody
+    else asserted it since. No query without assertions, else four for fifty timelines.
     """
     if not seqs:
         return []

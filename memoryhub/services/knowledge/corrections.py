@@ -61,7 +61,7 @@ def build_correction(
     old = NewFact(was.entity, was.predicate, was.value, "operator", many=many)
     new = old._replace(value=correction.value)
     if since is None:
-        claims = [_take_time(new, story)]
+        claims = _take_times(new, story)
         gone = RetractFacts(seqs=story.rests_on, reason="wrong")
     else:
         if since <= was.valid_from:
@@ -104,19 +104,16 @@ def _build_edits(
     )
 
 
-def _take_time(claim: NewFact, story: FactStory) -> NewFact:
-    """Return the claim over the time of the assertions that the fact rests on.
+def _take_times(claim: NewFact, story: FactStory) -> list[NewFact]:
+    """Return the claim once for each time of the assertions that the fact rests on.
 
-    An end that follows from a later value is none of theirs: should that value go, the
-    fact would go on.
+    In their order: another value that began between two of them has its time as before.
     """
     rests = [each for each in story.unopened.recorded if each.seq in story.rests_on]
-    ends = {each.valid_until for each in rests}
-    until = story.fact.valid_until
-    return claim._replace(
-        valid_from=min(each.valid_from for each in rests),
-        valid_until=until if until in ends else None,
-    )
+    times = dict.fromkeys((each.valid_from, each.valid_until) for each in rests)
+    return [
+        claim._replace(valid_from=begin, valid_until=until) for begin, until in times
+    ]
 
 
 def build_undo(home: Thread, seq: int, *, now: datetime) -> CorrectFacts:

@@ -243,6 +243,9 @@ def test_retracted_fact_stays_away_when_asserted_again() -> None:
     assert list_live([wrong._replace(wrong=False), model]) == [model]
     person = claim(4, "window", 2)
     assert list_live([wrong, model, person]) == [person]
+    # What a model says after a person said it again counts.
+    later = model._replace(seq=person.seq + 1)
+    assert list_live([wrong, model, person, later]) == [person, later]
     # Before the retraction both counted.
     assert len(list_live([wrong, model._replace(seq=2)], known_at=1)) == 1
 

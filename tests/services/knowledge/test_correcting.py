@@ -69,8 +69,23 @@ def test_value_that_was_never_true_is_replaced_and_brought_back(
     made = correct_fact(ann, made, "SVG", None)
     undo_correction(ann, made)
     assert to_spans(every(ann, ended=True)) == [("OSL", 3, None)]
+    assert [each.value for each in known.list_wrong(ann)] == ["BGO"]
     with pytest.raises(StaleError):
         undo_correction(ann, made)
+
+
+def test_new_value_takes_each_time_of_a_value_that_came_back(
+    agent: Agent, ann: Subject
+) -> None:
+    say(agent, ann, claim("BGO", 3))
+    say(agent, ann, claim("TRS", 31))
+    seq = say(agent, ann, claim("BGO", 40)).seq
+    before = to_spans(every(ann, ended=True))
+    made = correct_fact(ann, seq, "OSL", None)
+    spans = [("OSL", 3, 31), ("TRS", 31, 40), ("OSL", 40, None)]
+    assert to_spans(every(ann, ended=True)) == spans
+    undo_correction(ann, made)
+    assert to_spans(every(ann, ended=True)) == before
 
 
 def test_new_value_takes_no_end_that_a_later_value_makes(
