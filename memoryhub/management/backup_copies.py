@@ -6,6 +6,7 @@ have `kek.json`, `ledger/` and `cold/`; the running instance lends what is missi
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -20,7 +21,9 @@ from typing import Any, Final
 import dj_database_url
 from django.conf import settings
 from django.db import connections
+from django.db.models import Sum
 
+from memoryhub.models.cold import ColdObject
 from memoryhub.vault.keys import cold_payloads
 
 #: Stem of each database's file in a backup. The memory comes first: a copy of the keys
@@ -68,6 +71,16 @@ class BackupPlace:
             found += [file, *filter(Path.is_file, sides)]
         return found
 
+    def describe_files(self) -> list[dict[str, Any]]:
+        """Describe each file to restore: path, bytes, SHA-256. Cost: reads them all."""
+        found = list[dict[str, Any]]()
+        for file in self.list_files():
+            with file.open("rb") as opened:
+                digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            size = file.stat().st_size
+            found.append({"path": str(file), "bytes": size, "sha256": digest})
+        return found
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchHub:
@@ -93,6 +106,14 @@ class ScratchHub:
             return {**base, "NAME": str(self.data / f"{STEMS[alias]}.sqlite3")}
         parsed = dj_database_url.parse(self.urls[alias])
         return {**base, **parsed, "OPTIONS": dict(parsed.get("OPTIONS", {}))}
+
+    def measure(self) -> int:
+        """Return the bytes of the restored databases."""
+        found = 0
+        for alias in STEMS:
+            with self.connect(alias) as scratch:
+                found += _measure_database(scratch)
+        return found
 
     @contextmanager
     def connect(self, alias: str) -> Iterator[str]:
@@ -141,15 +162,23 @@ def is_sqlite() -> bool:
 
 def measure_instance() -> int:
     """Return the bytes of the running instance's databases."""
+    return sum(map(_measure_database, STEMS))
+
+
+def measure_cold_storage(own: Path | None) -> int:
+    """Return the bytes of a backup's cold storage, else of the running instance's."""
+    if own is not None and own.is_dir():
+        return sum(file.stat().st_size for file in own.rglob("*") if file.is_file())
+    found: int | None = ColdObject.objects.aggregate(sum=Sum("bytes"))["sum"]
+    return found or 0
+
+
+def _measure_database(alias: str) -> int:
     if is_sqlite():
-        names = [Path(str(connections[each].settings_dict["NAME"])) for each in STEMS]
-        return sum(name.stat().st_size for name in names)
-    sizes = []
-    for alias in STEMS:
-        with connections[alias].cursor() as cursor:
-            cursor.execute("SELECT pg_database_size(current_database())")
-            sizes.append(int(cursor.fetchone()[0]))
-    return sum(sizes)
+        return Path(str(connections[alias].settings_dict["NAME"])).stat().st_size
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        return int(cursor.fetchone()[0])
 
 
 def make_backup(folder: Path) -> BackupPlace:
@@ -190,12 +219,27 @@ def restore_backup(place: BackupPlace, scratch: ScratchHub, *, ring: bool) -> No
     else:
         for file in files:
             shutil.copyfile(file, scratch.data / file.name)
+        for file in map(place.get_file, STEMS):
+            _require_whole(scratch.data / file.name, source=file)
     own = place.memory / "kek.json"
     if ring:
         source = own if own.is_file() else settings.KEK_FILE
         shutil.copyfile(source, scratch.data / "kek.json")
     _copy_ledger(place.memory / "ledger", scratch.data / "ledger")
     _copy_cold_storage(place.memory / "cold", scratch.data / "cold")
+
+
+def _require_whole(copy: Path, *, source: Path) -> None:
+    """Raise BackupUnusableError if SQLite finds a copy damaged. Reads all of it."""
+    try:
+        with closing(sqlite3.connect(copy)) as opened:
+            (found,) = opened.execute("PRAGMA integrity_check(1)").fetchone()
+            (tables,) = opened.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as failure:
+        found, tables = str(failure), 0
+    if found != "ok" or not tables:
+        reason = "it is empty" if found == "ok" else found.splitlines()[-1]
+        raise BackupUnusableError(f"{source} is damaged or cut short: {reason}")
 
 
 def _copy_ledger(own: Path, target: Path) -> None:
@@ -226,6 +270,7 @@ def _run_program(
 ) -> None:
     """Run a program of PostgreSQL on a database, with its password in no argument."""
     client: Any = connections["default"].client
+    file = options[-1].removeprefix("--file=")
     words, variables = client.settings_to_cmd_args_env(described, [])
     *where, database = words[1:]
     # pg_restore takes a file where pg_dump takes a database.
@@ -244,4 +289,4 @@ def _run_program(
         raise BackupUnusableError(f"{name} of PostgreSQL is not on PATH") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise BackupUnusableError(f"{name} failed: {last}")
+        raise BackupUnusableError(f"{name} failed on {file}: {last}")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,7 +24,9 @@ from memoryhub.management.backup_copies import (
     ScratchHub,
     restore_backup,
 )
+from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 
 FORMAT: Final = "memoryhub.drill/1"
@@ -35,6 +38,17 @@ STEPS: Final[Mapping[str, Sequence[str]]] = {
     "contexts": ("verify", "--contexts", "--all"),
     "scan": ("scan",),
 }
+_OLDER: Final = "Drill the backup before this one, and make a new one now."
+#: What an operator does after the step that failed.
+ADVICE: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "backup": "Mend what the line above names, then drill again.",
+        "restore": _OLDER,
+        "keys": "Give the backup of this hub's key ring, and its passphrase.",
+        "replay": "Give memory, keys and key ring of one hub, and this hub's ledger.",
+        "verify": f"Give memory and keys of one time. If they are, {_OLDER.lower()}",
+    }
+)
 #: Most differences, and lines of a step, that a report has.
 NAMED: Final = 20
 
@@ -44,13 +58,22 @@ class HubFigures:
     """Counts of a memory database, and the head of each thread's chain."""
 
     events: int
+    subjects: int
+    #: Number of erasures that have ended with a receipt.
+    erasures: int
     newest: datetime | None
     #: Seq and hash of the newest event, by thread.
     heads: Mapping[UUID, tuple[int, bytes]]
 
     def to_json(self) -> dict[str, Any]:
         newest = self.newest.isoformat() if self.newest else None
-        return {"threads": len(self.heads), "events": self.events, "newest": newest}
+        return {
+            "threads": len(self.heads),
+            "events": self.events,
+            "subjects": self.subjects,
+            "erasures": self.erasures,
+            "newest": newest,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +99,14 @@ class DrillReport:
     """Steps of a drill, and figures of the backup, the restored and the live hub."""
 
     at: datetime
+    #: Path, bytes and SHA-256 of each file; none of a backup that was made now.
+    files: Sequence[Mapping[str, Any]] = ()
     steps: list[DrillStep] = field(default_factory=list)
     live: HubFigures | None = None
     backup: HubFigures | None = None
     restored: HubFigures | None = None
+    #: Bytes of the restored databases.
+    restored_bytes: int | None = None
     differences: list[str] = field(default_factory=list)
 
     @property
@@ -98,6 +125,20 @@ class DrillReport:
             return None
         return max(0, self.live.events - self.backup.events)
 
+    @property
+    def replayed_erasures(self) -> int | None:
+        """Number of erasures that the backup lacked and the ledger knew of."""
+        if self.backup is None or self.restored is None:
+            return None
+        return self.restored.erasures - self.backup.erasures
+
+    @property
+    def advice(self) -> str | None:
+        """What to do about a drill that failed, as a sentence."""
+        if self.passed:
+            return None
+        return ADVICE.get(self.steps[-1].name, _OLDER) if self.steps else _OLDER
+
     def to_json(self) -> dict[str, Any]:
         figures = {
             name: found.to_json() if found else None
@@ -111,9 +152,13 @@ class DrillReport:
             "format": FORMAT,
             "at": self.at.isoformat(),
             "passed": self.passed,
+            "advice": self.advice,
             "seconds": round(self.seconds, 3),
+            "files": [*self.files],
             "steps": [each.to_json() for each in self.steps],
             **figures,
+            "restored_bytes": self.restored_bytes,
+            "replayed_erasures": self.replayed_erasures,
             "missing_events": self.missing_events,
             "differences": self.differences[:NAMED],
             "difference_count": len(self.differences),
@@ -164,6 +209,7 @@ class Drill:
         if self.report.steps[-1].passed:
             with self.time_step("compare"):
                 self.report.restored = self.read_figures()
+                self.report.restored_bytes = self.scratch.measure()
 
     def compare(self, expected: HubFigures | None = None) -> None:
         """Compare the restored instance with the backup, and with `expected` as well.
@@ -214,7 +260,7 @@ class Drill:
 def read_figures(alias: str) -> HubFigures:
     """Read the figures of a memory database.
 
-    Reads three columns of every thread and counts all events.
+    Reads three columns of every thread and counts all events and subjects.
     """
     connection = connections[alias]
     # Threads of a running import do not count, as in `verify`.
@@ -230,10 +276,15 @@ def read_figures(alias: str) -> HubFigures:
                 newest = max(newest or at, at)
             events = Event.objects.using(alias).filter(thread__in=rows.order_by())
             count = events.count()
+            subjects = Subject.objects.using(alias).filter(anonymous=False).count()
+            complete = Erasure.objects.using(alias).filter(state=Erasure.State.COMPLETE)
+            erasures = complete.count()
         finally:
             if connection.vendor == "postgresql":
                 cursor.execute("RESET statement_timeout")
-    return HubFigures(events=count, newest=newest, heads=heads)
+    return HubFigures(
+        events=count, subjects=subjects, erasures=erasures, newest=newest, heads=heads
+    )
 
 
 def list_differences(before: HubFigures, after: HubFigures, alias: str) -> list[str]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -11,6 +12,7 @@ from typing import Any, Final, NoReturn
 import orjson
 from django.core.management.base import CommandParser
 
+from memoryhub import __version__
 from memoryhub.distribution import PROGRAM
 from memoryhub.management import backup_copies, noting, start
 from memoryhub.management.backup_copies import (
@@ -22,6 +24,7 @@ from memoryhub.management.drills import (
     NAMED,
     Drill,
     DrillReport,
+    DrillStep,
     HubFigures,
     read_figures,
 )
@@ -57,6 +60,8 @@ the drill can't begin."""
 #: Room on the disk that a drill needs, in sizes of the backup: what is restored, and
 #: tables that an erasure writes anew.
 _ROOM: Final = 2
+#: Width of the longest step's bar.
+_BAR: Final = 12
 
 
 class Command(Base):
@@ -100,7 +105,7 @@ class Command(Base):
                 prefix="memoryhub-drill-", dir=options["place"]
             ) as folder:
                 root = Path(folder)
-                self._require_room(root, place)
+                self._require_room(root, place, new=new)
                 scratch = self._build_scratch(root, options)
                 report = self._run_drill(
                     root, scratch, place, ring=options["ring"], new=new
@@ -130,12 +135,17 @@ class Command(Base):
         scratch.require_empty()
         return scratch
 
-    def _require_room(self, root: Path, place: BackupPlace | None) -> None:
+    def _require_room(
+        self, root: Path, place: BackupPlace | None, *, new: bool
+    ) -> None:
         """End where the drill would fill the disk, which the hub may write to."""
         if place is None:
             needed = backup_copies.measure_instance() * (_ROOM + 1)
         else:
             needed = sum(each.stat().st_size for each in place.list_files()) * _ROOM
+        own = place.memory / "cold" if place else None
+        if not new or (own is not None and own.is_dir()):
+            needed += backup_copies.measure_cold_storage(own)
         free = shutil.disk_usage(root).free
         if free < needed:
             raise BackupUnusableError(
@@ -153,7 +163,8 @@ class Command(Base):
         new: bool,
     ) -> DrillReport:
         live: HubFigures | None = None if new else read_figures("default")
-        report = DrillReport(at=clock.now(), live=live)
+        files = place.describe_files() if place else ()
+        report = DrillReport(at=clock.now(), live=live, files=files)
         drill = Drill(scratch=scratch, report=report, say=self.say)
         made = place is None
         try:
@@ -172,12 +183,21 @@ class Command(Base):
         if as_json:
             self.stdout.write(orjson.dumps(report.to_json()).decode())
             return
-        for step in report.steps:
-            result = "" if step.passed else f"  FAILED: {' '.join(step.lines[-1:])}"
-            self.stdout.write(f"{step.name:<9}{step.seconds:>9.2f} s{result}")
+        self.stdout.write(
+            f"Drill of {report.at:%Y-%m-%d %H:%M:%S} UTC by MemoryHub {__version__}"
+        )
+        for line in _render_files(report.files):
+            self.stdout.write(line)
+        for line in _render_steps(report.steps):
+            self.stdout.write(line)
         for name in ("live", "backup", "restored"):
             if found := getattr(report, name):
                 self.stdout.write(f"{name:<9}{_render_figures(found)}")
+        if report.restored_bytes is not None:
+            self.stdout.write(
+                f"         {report.restored_bytes:,} bytes of databases; "
+                f"{report.replayed_erasures:,} erasures replayed"
+            )
         if report.missing_events is not None:
             self.stdout.write(
                 f"A restore of this backup would lose {report.missing_events:,} events."
@@ -186,10 +206,35 @@ class Command(Base):
             self.stdout.write(f"differs  {difference}")
         verdict = "restores whole" if report.passed else "does NOT restore whole"
         self.stdout.write(f"The backup {verdict}, in {report.seconds:,.1f} s.")
+        if report.advice:
+            self.stdout.write(report.advice)
+
+
+def _render_files(files: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not files:
+        yield "file     none: a backup made now"
+    for file in files:
+        yield f"file     {file['path']}, {file['bytes']:,} bytes"
+        yield f"         SHA-256 {file['sha256']}"
+
+
+def _render_steps(steps: Sequence[DrillStep]) -> Iterator[str]:
+    """Render a step a line: its seconds, a bar of them, and what it said last."""
+    longest = max((step.seconds for step in steps), default=0) or 1
+    for step in steps:
+        bar = "█" * round(step.seconds / longest * _BAR)
+        result = " ".join(step.lines[-1:])
+        if not step.passed:
+            result = f"FAILED: {result}"
+        line = f"{step.name:<9}{step.seconds:>9.2f} s {bar:<{_BAR}} {result}"
+        yield line.rstrip()
 
 
 def _render_figures(found: HubFigures) -> str:
-    counts = f"{len(found.heads):,} threads, {found.events:,} events"
+    counts = (
+        f"{len(found.heads):,} threads, {found.events:,} events, "
+        f"{found.subjects:,} subjects"
+    )
     if found.newest is None:
         return counts
     return f"{counts}, the newest of {found.newest:%Y-%m-%d %H:%M:%S} UTC"
