@@ -58,6 +58,7 @@ class HubFigures:
     """Counts of a memory database, and the head of each thread's chain."""
 
     events: int
+    #: Number of subjects that are not erased.
     subjects: int
     #: Number of erasures that have ended with a receipt.
     erasures: int
@@ -276,7 +277,8 @@ def read_figures(alias: str) -> HubFigures:
                 newest = max(newest or at, at)
             events = Event.objects.using(alias).filter(thread__in=rows.order_by())
             count = events.count()
-            subjects = Subject.objects.using(alias).filter(anonymous=False).count()
+            people = Subject.objects.using(alias).filter(anonymous=False)
+            subjects = people.exclude(state=Subject.State.ERASED).count()
             complete = Erasure.objects.using(alias).filter(state=Erasure.State.COMPLETE)
             erasures = complete.count()
         finally:

@@ -223,9 +223,10 @@ def _render_steps(steps: Sequence[DrillStep]) -> Iterator[str]:
     longest = max((step.seconds for step in steps), default=0) or 1
     for step in steps:
         bar = "█" * round(step.seconds / longest * _BAR)
-        result = " ".join(step.lines[-1:])
+        # A replay ends in what is out of reach; how many it erased stands below.
+        result = "" if step.name == "replay" else " ".join(step.lines[-1:])
         if not step.passed:
-            result = f"FAILED: {result}"
+            result = f"FAILED: {' '.join(step.lines[-1:])}"
         line = f"{step.name:<9}{step.seconds:>9.2f} s {bar:<{_BAR}} {result}"
         yield line.rstrip()
 

@@ -195,6 +195,7 @@ def test_drill_erases_again_what_was_erased_since_the_backup(hub: DrilledHub) ->
     assert "complete" in " ".join(replay["lines"])
     assert report["missing_events"] > 0
     assert report["replayed_erasures"] == 1
+    assert (report["backup"]["subjects"], report["restored"]["subjects"]) == (2, 1)
     assert report["restored"]["threads"] == report["backup"]["threads"] == 2
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == kept
 
