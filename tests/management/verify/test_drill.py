@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
@@ -128,8 +129,10 @@ def hub(instance: Instance, tmp_path: Path) -> Iterator[DrilledHub]:
     instance.call(REMEMBER)
     place = tmp_path / "place"
     place.mkdir(mode=0o700)
+    # Named after the instance's own: other workers of this run have theirs.
     urls = [
-        build_database_url(url, f"scratch_{n}") for n, url in enumerate(instance.urls)
+        build_database_url(url, f"{urlsplit(url).path[1:]}_scratch")
+        for url in instance.urls
     ]
     made = [url for url in urls if parts.create(url)]
     if installed := parts.find_installation() if urls else None:
