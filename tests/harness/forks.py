@@ -288,6 +288,7 @@ def preload() -> None:
 def renew_settings() -> None:
     """Read the environment again, and drop all values of the old one."""
     from django.conf import settings  # noqa: PLC0415
+    from django.core.files.storage import storages  # noqa: PLC0415
     from django.db import connections  # noqa: PLC0415
 
     module = importlib.reload(sys.modules["memoryhub.settings"])
@@ -296,6 +297,8 @@ def renew_settings() -> None:
         setattr(settings, name, getattr(module, name))
     vars(connections).clear()
     connections.__init__()  # type: ignore[misc]  # none is open: as it was made
+    vars(storages).clear()
+    storages.__init__()  # type: ignore[misc]  # else cold storage is the parent's
 
 
 def await_order(line: socket.socket) -> Order | None:
