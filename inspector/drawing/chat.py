@@ -96,6 +96,8 @@ class PageRoom:
 
     left: int = PAGE_CHARS
     per_payload: int = PAYLOAD_CHARS
+    #: Names of the tools that were called so far, by the id of the call.
+    tools: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def build_unlimited(cls) -> Self:
@@ -121,6 +123,8 @@ class Bubble:
     slot: SlotLine
     #: The speaker: a role, or `other`.
     side: str
+    #: The speaker's own name, such as an agent's; empty if nothing but the role is known.
+    name: str = ""
     blocks: tuple[ChatBlock, ...] = ()
     cut: bool = field(default=False)
 
@@ -130,10 +134,16 @@ def build_bubble(slot: SlotLine, room: PageRoom) -> Bubble:
     if slot.erased:
         return Bubble(slot=slot, side=slot.role or "other")
     message = read_message(slot)
-    blocks = tuple(_cut_block(each, room) for each in _iter_blocks(message))
+    blocks = tuple(
+        _cut_block(_name_result(each, room.tools), room)
+        for each in _iter_blocks(message)
+    )
+    side, name = message.role or "other", message.name or ""
+    is_known = side == "tool" or name in (side, slot.from_name)
     return Bubble(
         slot=slot,
-        side=message.role or "other",
+        side=side,
+        name="" if is_known else name[:_TITLE_CHARS],
         blocks=blocks,
         cut=any(block.cut for block in blocks),
     )
@@ -275,6 +285,15 @@ def _build_result(result: Result) -> ChatBlock:
         folded=folded,
         failed=result.failed,
     )
+
+
+def _name_result(block: ChatBlock, tools: dict[str, str]) -> ChatBlock:
+    """Give a result the name of the tool whose call it answers; note calls by id."""
+    if block.kind == "call" and block.call:
+        tools[block.call] = block.title
+    elif block.kind == "result" and not block.title:
+        return replace(block, title=tools.get(block.call, ""))
+    return block
 
 
 class _NotJson:

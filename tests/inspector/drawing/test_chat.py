@@ -111,6 +111,22 @@ def test_reasoning_is_folded_and_failures_are_named(
     assert "failed</span>" in page
 
 
+def test_results_and_speakers_have_their_names(viewer: Client, agent: Agent) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "track"}}
+    page = page_of(
+        viewer,
+        agent,
+        {"role": "assistant", "name": "desk", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "At the depot."},
+        {"role": "tool", "tool_call_id": "d", "content": "Nothing."},
+    )
+    for shown in page, viewer.get(T).content.decode():
+        words = " ".join(re.sub("<[^>]+>", " ", shown).split())
+        assert "user desk" in words
+        assert "track returned c At the depot." in words
+        assert "The tool returned d Nothing." in words
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_picture_is_served_from_our_origin_for_display_only(
     viewer: Client, agent: Agent, kind: str
