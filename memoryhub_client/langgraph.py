@@ -70,6 +70,8 @@ Tuples = list[CheckpointTuple]
 #: Longest text in a write, and in an input, in characters: both are stored only once.
 WRITTEN, INPUT = 1_024, 8_192
 TRIES, LOCKS = 5, 64
+#: How LangGraph names the channel that triggers a node.
+_NEXT = "branch:to:"
 #: Numbers of texts and of threads that a saver remembers.
 CACHED_TEXTS, CACHED_THREADS = 20_000, 1_000
 
@@ -205,7 +207,11 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         key = build_key(namespace, checkpoint["id"])
         stored = yield from self._write(config, key, build)
         if self.timeline and not namespace and metadata.get("source") != "input":
-            taking = checkpoints.take(stored.name, name=checkpoint["id"])
+            taking = checkpoints.take(
+                stored.name,
+                name=checkpoint["id"],
+                description=_describe_step(checkpoint, metadata),
+            )
             # The checkpoint is stored: only the inspector's list would lack a point.
             with suppress(Problem):
                 taken = yield allow_repeats(taking)
@@ -597,6 +603,19 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
 
 def _choose_lock(config: RunnableConfig, *_: Any, **__: Any) -> int:
     return hash(str(config["configurable"]["thread_id"])) % LOCKS
+
+
+def _describe_step(checkpoint: Checkpoint, metadata: CheckpointMetadata) -> str:
+    """Describe a checkpoint for people: the graph's step, and the nodes that are next.
+
+    Joins and sends are not named: their triggers do not tell a node.
+    """
+    step = f"Step {metadata.get('step', '?')}"
+    if (source := metadata.get("source", "loop")) != "loop":
+        step += f" ({source})"
+    triggers = sorted(checkpoint["channel_values"])
+    nodes = [each[len(_NEXT) :] for each in triggers if each.startswith(_NEXT)]
+    return f"{step}, next: {', '.join(nodes)}"[:500] if nodes else step
 
 
 def _parse_config(config: RunnableConfig) -> tuple[str, Any, str | None]:

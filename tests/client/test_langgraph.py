@@ -150,8 +150,12 @@ def test_graph_goes_on_from_a_restored_hub_checkpoint(client: Client) -> None:
     graph.invoke({"said": ["x" * 1000]}, TALK)
     waiting = graph.get_state(TALK).config["configurable"]["checkpoint_id"]
     graph.invoke(Command(resume="yes"), TALK)
-    points = [each["name"] for each in client.each(checkpoints.list_all(NAME))]
-    assert waiting in points
+    points = {
+        each["name"]: each["description"]
+        for each in client.each(checkpoints.list_all(NAME))
+    }
+    assert points[waiting] == "Step 1, next: review"
+    assert "Step 3" in points.values()
     client.send(checkpoints.restore(NAME, waiting))
     assert graph.get_state(TALK).config["configurable"]["checkpoint_id"] == waiting
     assert graph.invoke(None, TALK)["__interrupt__"]
