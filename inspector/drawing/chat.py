@@ -123,7 +123,7 @@ class Bubble:
     slot: SlotLine
     #: The speaker: a role, or `other`.
     side: str
-    #: The speaker's own name, such as an agent's; empty if nothing but the role is known.
+    #: The speaker's own name, such as an agent's; empty if only the role is known.
     name: str = ""
     blocks: tuple[ChatBlock, ...] = ()
     cut: bool = field(default=False)

@@ -42,11 +42,13 @@ def link() -> Iterator[str]:
         demo.terminate()
 
 
-def take_picture(page: Page, name: str, *, dark: bool = False) -> None:
+def take_picture(
+    page: Page, name: str, *, dark: bool = False, quality: int = 70
+) -> None:
     page.emulate_media(color_scheme="dark" if dark else "light")
     where = PICTURES / f"{name}-{'dark' if dark else 'light'}.jpg"
     page.wait_for_timeout(1_500)
-    page.screenshot(path=where, type="jpeg", quality=70)
+    page.screenshot(path=where, type="jpeg", quality=quality)
     assert where.stat().st_size <= MOST_BYTES
 
 
