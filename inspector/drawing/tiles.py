@@ -191,7 +191,9 @@ def _split_older(cells: Sequence[ResidentPage]) -> list[list[ResidentPage]]:
 
 
 def _render_title(cells: Sequence[ResidentPage]) -> str:
-    first, last = cells[0].created_turn, cells[-1].created_turn
+    # An imported or a moved message may come after messages of later turns.
+    turns = [cell.created_turn for cell in cells]
+    first, last = min(turns), max(turns)
     if last == 0:
         return f"{cells[0].page_id} to {cells[-1].page_id}"
     return f"Turn {last:,}" if first == last else f"Turns {first:,} to {last:,}"

@@ -93,6 +93,15 @@ TITLES = {
     429: "Too many tries",
     503: "Unavailable for a moment",
 }
+#: Routes of the pages with the form that reopens a thread, by the first word of the
+#: routes of their forms.
+_REOPENING = {
+    "checkpoint": "checkpoints",
+    "key": "keys",
+    "keys": "keys",
+    "observer": "observer",
+    "task": "task",
+}
 #: Seconds of `Retry-After` on a 503.
 RETRY_SECONDS = 5
 
@@ -131,28 +140,36 @@ def render_refusal(
     request: HttpRequest, refusal: errors.Refusal, *, panel: bool = False
 ) -> HttpResponse:
     """Render a refusal as a page, or in the place of a panel."""
+    page, button = _find_way_out(request, refusal)
     return _render_or_unavailable(
         request,
         get_status(refusal),
         refusal.code,
         refusal.message,
         panel=panel,
-        page=_find_way_out(request, refusal),
+        page=page,
+        button=button,
     )
 
 
-def _find_way_out(request: HttpRequest, refusal: errors.Refusal) -> str:
-    """Return the page of the thread that the request found; else empty.
+def _find_way_out(request: HttpRequest, refusal: errors.Refusal) -> tuple[str, str]:
+    """Return a page of the thread that the request found, and the button to it.
 
-    A closed thread can be reopened there.
+    An editor gets to the form that reopens a closed thread. Both are empty for a
+    request that found no thread.
     """
     match, visitor = request.resolver_match, _get_visitor(request)
     if match is None or visitor is None or "thread" not in match.kwargs:
-        return ""
+        return "", ""
     if visitor.reading is None or not visitor.reading.shown:
-        return ""
+        return "", ""
     names = {name: match.kwargs[name] for name in ("project", "thread")}
-    return reverse("thread", kwargs=names)
+    if not isinstance(refusal, errors.ThreadClosedError):
+        return reverse("thread", kwargs=names), "Open the thread"
+    route = _REOPENING.get((match.url_name or "").partition("-")[0])
+    if visitor.editor and route:
+        return f"{reverse(route, kwargs=names)}#reopen", "Reopen it…"
+    return reverse("thread", kwargs=names), "Show the thread"
 
 
 def render_forbidden(
@@ -168,7 +185,13 @@ def render_only_posts(request: HttpRequest, *, page: str) -> HttpResponse:
     """Render the answer to a GET of a POST-only address; `page` has the form."""
     text = "This address accepts only a sent form. Open the page that has the form."
     answer = _render_or_unavailable(
-        request, 405, "only_posts", text, panel=False, page=page
+        request,
+        405,
+        "only_posts",
+        text,
+        panel=False,
+        page=page,
+        button="Open that page",
     )
     answer.headers["Allow"] = "POST"
     return answer
@@ -233,9 +256,12 @@ def _render_or_unavailable(
     *,
     panel: bool,
     page: str = "",
+    button: str = "",
 ) -> HttpResponse:
     try:
-        return _render_error(request, status, code, message, panel=panel, page=page)
+        return _render_error(
+            request, status, code, message, panel=panel, page=page, button=button
+        )
     except Error as failure:
         # The page names the signed-in user, which may be the first query.
         if not is_database_lost(failure):
@@ -251,6 +277,7 @@ def _render_error(
     *,
     panel: bool,
     page: str = "",
+    button: str = "",
 ) -> HttpResponse:
     context = {
         "title": TITLES.get(status, "Refused"),
@@ -258,6 +285,7 @@ def _render_error(
         "code": code,
         "message": message,
         "page": page,
+        "button": button,
     }
     if panel:
         # The panel's id lets the next answer replace this error.

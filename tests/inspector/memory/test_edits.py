@@ -319,7 +319,11 @@ def test_closed_thread_offers_no_edit(editor: Client, desk: Thread) -> None:
     for path in ("keys/seat/set", "add-key", "task/edit", "checkpoints/take"):
         refused = text_of(editor, f"{T}/{path}", 409)
         assert "The thread is closed" in refused, path
-        assert f'href="{T}">Open the thread' in refused, path
+        where = {"add-key": "keys"}.get(path, path.partition("/")[0])
+        assert f'href="{T}/{where}#reopen">Reopen it…' in refused, path
+    page = text_of(editor, f"{T}/checkpoints")
+    assert '<a href="#reopen">reopen to restore' in " ".join(page.split())
+    assert '<form id="reopen"' in page
     form = {"version": get_version(desk, "seat"), "value": "1", "expiry": "never"}
     assert "The thread is closed" in send_form(editor, f"{T}/keys/seat/set", form, 409)
     assert head(desk) == 19
