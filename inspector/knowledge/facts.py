@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -69,7 +70,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "said": _list_block_lines(story, now) if until is None else [],
         "saved": saved,
         "corrected": _list_corrected(visit, saved.seq) if saved else [],
-        "left": _list_left(request, visit),
+        **_build_undone(request, visit),
         "undoable": _find_undoable(visit, story) if saved is None else None,
         "done": asof.read_number(request, "done"),
         "acts": ["correct", *VERBS] if visit.editable else [],
@@ -136,11 +137,15 @@ def _list_corrected(visit: PersonVisit, seq: int) -> list[CorrectedLine]:
     return corrected_lines.list_corrected_lines(visit.home.row, commit, views)
 
 
-def _list_left(request: HttpRequest, visit: PersonVisit) -> list[CorrectedLine]:
-    """List the lines that the undo of the correction in the address has left."""
+def _build_undone(request: HttpRequest, visit: PersonVisit) -> dict[str, Any]:
+    """Build what the address says of an undo: the undone event, and its lines.
+
+    `back` counts the lines of blocks that read as before; `left` lists the others.
+    """
     seq = asof.read_number(request, "left")
     lines = _list_corrected(visit, seq) if seq is not None else []
-    return [each for each in lines if not each.undone]
+    left = [each for each in lines if not each.undone]
+    return {"undone": seq, "back": len(lines) - len(left), "left": left}
 
 
 def _list_block_lines(story: FactStory | None, now: datetime) -> list[BlockLine]:

@@ -105,5 +105,6 @@ PANEL = Panel(template="inspector/memory/_panel.html", context=_build_panel)
 def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """Show all kinds of memory of a thread on one page."""
     visit = visits.find(request, project, thread)
-    context = PANEL.context(visit.scene)
+    # The whole page is one panel, and pushed: no part of the page stands still.
+    context = {**PANEL.context(visit.scene), "standing": ""}
     return visits.render_page(request, "inspector/memory/overview.html", visit, context)

@@ -117,6 +117,8 @@ class ErasureProgress:
     fenced: int
     #: Words for the wait of the next step.
     waiting: str
+    #: Whether the wait ends without anybody's doing.
+    passing: bool
     #: The worker will go on, so the page polls.
     moving: bool
 
@@ -133,6 +135,7 @@ def build_progress(line: ErasureLine) -> ErasureProgress:
         erased=sum(each.erased or 0 for each in line.places),
         fenced=sum(each.fenced or 0 for each in line.places),
         waiting=erasure_waits.render_wait(line),
+        passing=line.waiting_on in erasure_waits.PASSING and line.state != State.HELD,
         moving=begun or (line.state == State.PLANNED and bool(line.confirmed_at)),
     )
 

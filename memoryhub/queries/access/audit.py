@@ -12,6 +12,7 @@ from django.db.models import Count, Exists, Max, Min, OuterRef, Q, QuerySet, Sub
 from django.db.models.functions import Coalesce
 
 from memoryhub.journal import audit
+from memoryhub.kernel.text.names import HOME
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
@@ -68,6 +69,12 @@ class AuditLine:
     request_id: str | None
     #: Hash of the chain at this entry, in hex.
     hash: str
+
+    @property
+    def home_subject(self) -> str:
+        """Return the id of the person whose home thread is the target; else empty."""
+        is_home = self.target_name.startswith(HOME)
+        return self.target_name.removeprefix(HOME) if is_home else ""
 
     @property
     def actor(self) -> str:

@@ -16,9 +16,9 @@ from memoryhub.queries.forget.erasures import ErasureLine
 #: Texts by the word that an erasure waits on.
 WAITING: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "reader": "A reader holds on to an old state of the database. It goes on by "
-        "itself when that reader ends.",
-        "vacuum": "The database has not tidied up yet. It goes on by itself.",
+        "reader": "A reader holds on to an old state of the database. The erasure goes "
+        "on by itself when that reader ends.",
+        "vacuum": "The database has not tidied up yet. The erasure goes on by itself.",
         "rights": "The database does not let our role clear its files. Grant what "
         "docs/operations.md says; it goes on by itself then.",
         "disk": "The disk is full. Make room; it goes on by itself.",
@@ -35,6 +35,8 @@ WAITING: Final[Mapping[str, str]] = MappingProxyType(
         "new plan.",
     }
 )
+#: Words of waits that end without anybody's doing.
+PASSING: Final = frozenset({"reader", "vacuum", "night"})
 _FOUND: Final = (
     f"The scan found what should be nowhere any more, in {{places}}. `{PROGRAM} scan` "
     "tells each place. Remove it there; it goes on by itself then."
