@@ -265,7 +265,7 @@ def test_fact_is_corrected_in_place_and_undone(
     assert f'action="{undo[1]}"' in fetch_text(owner, opened)
     assert "/undo" not in fetch_text(viewer, opened)
     undone = owner.post(undo[1])
-    assert "Done: " in fetch_text(owner, undone.headers["Location"])
+    assert "Undone: what" in fetch_text(owner, undone.headers["Location"])
     assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
     # Undone already: the page says that it can't be undone once more.
     again = owner.post(undo[1])
@@ -308,6 +308,25 @@ def test_fact_is_corrected_with_lines_of_blocks(
     undone = fetch_text(owner, owner.post(undo[1]).headers["Location"])
     assert "Not as before the correction" in undone
     assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
+
+
+def test_undo_says_how_many_lines_of_blocks_are_back(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    seq = say(agent, ann, claim("Oslo", 0)).seq
+    form = f"{build_path(ann)}/{seq}/correct"
+    assert "No block says the old value" in fetch_text(owner, form)
+    write(agent, ann, "guest", "Lives in Oslo.")
+    sent = {"value": "Bergen", "how": "wrong", "since": "", "line": ["1:1:guest"]}
+    shown = fetch_text(owner, owner.post(form, sent).headers["Location"])
+    undo = re.search(r'action="([^"]+/undo)"', shown)
+    assert undo
+    undone = fetch_text(owner, owner.post(undo[1]).headers["Location"])
+    assert "1 line of blocks reads as before again" in " ".join(undone.split())
+    # The entry of the edit names the person, not the home thread.
+    entries = fetch_text(owner, "/p/acme/audit")
+    assert f">{str(ann.id)[-8:]}</span>" in entries
+    assert ">mh.home." not in entries
 
 
 def test_axis_begins_where_most_facts_begin(
