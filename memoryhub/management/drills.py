@@ -135,7 +135,7 @@ class DrillReport:
 
     @property
     def advice(self) -> str | None:
-        """Sentence that says what to do about a failed drill; None if it passed."""
+        """Sentence that says what to do; None about a drill that passed."""
         if self.passed:
             return None
         return ADVICE.get(self.steps[-1].name, _OLDER) if self.steps else _OLDER
