@@ -71,6 +71,15 @@ def test_key_form_sent_twice_makes_one_key(owner: Client) -> None:
     assert ApiKey.objects.count() == 1
 
 
+def test_step_is_done_only_by_a_key_made_on_the_page(
+    owner: Client, agent: Agent
+) -> None:
+    page = read_text(owner.get(HERE))
+    assert "A key exists" in page
+    assert '<li class="done">' not in page
+    assert '<li class="done">' in read_text(make(owner, "desk"))
+
+
 @pytest.mark.parametrize("name", ["", "two words", "x" * 65])
 def test_invalid_key_name_is_refused_in_words(owner: Client, name: str) -> None:
     answer = make(owner, name)

@@ -364,6 +364,14 @@ def test_failed_erasure_step_names_its_error_everywhere(
     assert "broken: IntegrityError" in text_of(officer.get(f"{P}/erasures"))
     shown = text_of(officer.get(f"{P}/erasures/{row.id}"))
     assert "defect of this server (IntegrityError)" in shown
+    assert re.search(r'"notice bad"\s+role="status"><b>Stopped', shown)
+    Erasure.objects.filter(id=row.id).update(waiting_on="reader", defect="")
+    passing = text_of(officer.get(f"{P}/erasures/{row.id}"))
+    assert re.search(r'"notice"\s+role="status"><b>Waiting', passing)
+    assert "goes on by itself" in passing
+    Erasure.objects.filter(id=row.id).update(
+        waiting_on="broken", defect="IntegrityError"
+    )
     table = b"".join(officer.get(f"{P}/erasures.csv")).decode()
     found = {each["erasure"]: each for each in csv.DictReader(io.StringIO(table))}
     assert found[str(row.id)]["defect"] == "IntegrityError"
