@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, sync_playwright
 
-from memoryhub.management.serving import server as serving
+from tests.harness.instances import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 PICTURES = ROOT / "docs"
@@ -25,21 +27,26 @@ pytestmark = [pytest.mark.screenshots, pytest.mark.timeout(360)]
 @pytest.fixture
 def link() -> Iterator[str]:
     """Run a demo for a little while; yield its sign-in link."""
-    bound = serving.bind("127.0.0.1", 0)
-    port = bound.getsockname()[1]
-    bound.close()
-    words = ["manage.py", "demo", "--port", str(port), "--speed", "4"]
+    words = ["demo", "--port", str(free_port()), "--speed", "4"]
+    with run_server(*words, env=os.environ) as found:
+        yield found
+
+
+@contextmanager
+def run_server(*words: str, env: Mapping[str, str]) -> Iterator[str]:
+    """Run a command of `manage.py` that serves; yield the sign-in link it prints."""
     with subprocess.Popen(
-        [sys.executable, *words],
+        [sys.executable, "manage.py", *words],
         cwd=ROOT,
+        env=env,
         stderr=subprocess.STDOUT,
         stdout=subprocess.PIPE,
         text=True,
-    ) as demo:
-        assert demo.stdout is not None
-        links = (re.search(r"http://\S+/sign-in/\S+", line) for line in demo.stdout)
+    ) as server:
+        assert server.stdout is not None
+        links = (re.search(r"http://\S+/sign-in/\S+", line) for line in server.stdout)
         yield next(found[0] for found in links if found)
-        demo.terminate()
+        server.terminate()
 
 
 def take_picture(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,9 +13,9 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import sync_playwright
 
-from memoryhub.management.serving import server as serving
 from tests.harness.environments import build_environment
-from tests.screenshots.test_pictures import PICTURES, ROOT, take_picture
+from tests.harness.instances import free_port
+from tests.screenshots.test_pictures import PICTURES, ROOT, run_server, take_picture
 
 #: Largest size of a picture of an example in bytes.
 MOST_BYTES = 80_000
@@ -55,30 +54,18 @@ EXAMPLES = (
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[tuple[dict[str, str], str]]:
     """Serve an empty hub; yield the variables of an example, and a sign-in link."""
-    bound = serving.bind("127.0.0.1", 0)
-    port = str(bound.getsockname()[1])
-    bound.close()
+    port = str(free_port())
     env = {**os.environ, "MEMORYHUB_DATA": str(tmp_path), "PYTHONPATH": "."}
-    manage = [sys.executable, "manage.py"]
-    with subprocess.Popen(
-        [*manage, "serve", "--port", port],
-        cwd=ROOT,
-        env=env,
-        stderr=subprocess.STDOUT,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as server:
-        assert server.stdout is not None
-        links = (re.search(r"http://\S+/sign-in/\S+", line) for line in server.stdout)
-        link = next(found[0] for found in links if found)
+    with run_server("serve", "--port", port, env=env) as link:
         made = [["create_project", "shop"], ["create_key", "shop"]]
         *_, key = (
-            subprocess.check_output([*manage, *words], cwd=ROOT, env=env, text=True)
+            subprocess.check_output(
+                [sys.executable, "manage.py", *words], cwd=ROOT, env=env, text=True
+            )
             for words in made
         )
         url = f"http://127.0.0.1:{port}"
         yield {**env, "MEMORYHUB_URL": url, "MEMORYHUB_KEY": key.split()[0]}, link
-        server.terminate()
 
 
 def test_pictures_of_the_examples_are_taken(
