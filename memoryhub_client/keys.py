@@ -34,6 +34,15 @@ class KeyChange(TypedDict):
     if_none_match: NotRequired[Literal["*"] | None]
 
 
+class Keeping(TypedDict, total=False):
+    name: str | None
+    description: str | None
+
+
+class Changing(WriteConditions, total=False):
+    checkpoint: Keeping | None
+
+
 class KeySearch(PartAsOf, total=False):
     glob: str
     values: bool
@@ -63,9 +72,10 @@ def list_all(thread: str, **query: Unpack[KeySearch]) -> Listing:
 
 
 def batch(
-    thread: str, items: Sequence[KeyChange], **conditions: Unpack[WriteConditions]
+    thread: str, items: Sequence[KeyChange], **given: Unpack[Changing]
 ) -> Request:
-    fields = {"items": items, **conditions}
+    """Change keys; a `checkpoint` of the result is taken in the same commit."""
+    fields = {"items": items, **given}
     return write("POST", build_path("threads", thread, "keys:batch"), fields)
 
 

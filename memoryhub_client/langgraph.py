@@ -32,10 +32,11 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from memoryhub_client import checkpoints, keys, threads
+from memoryhub_client import keys, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.batches import cut_batches
 from memoryhub_client.client import Client
+from memoryhub_client.keys import Changing, Keeping
 from memoryhub_client.langgraph_keys import (
     CONFIG,
     LABELS,
@@ -60,8 +61,8 @@ from memoryhub_client.langgraph_nodes import (
     iter_leaves,
     list_references,
 )
-from memoryhub_client.problems import Conflict, NotFound, Problem
-from memoryhub_client.requests import AsOfQuery, WriteConditions
+from memoryhub_client.problems import Conflict, Invalid, NotFound
+from memoryhub_client.requests import AsOfQuery
 from memoryhub_client.steps import Steps, arun_steps, run_steps
 from memoryhub_client.threads import Making
 
@@ -72,6 +73,8 @@ WRITTEN, INPUT = 1_024, 8_192
 TRIES, LOCKS = 5, 64
 #: How LangGraph names the channel that triggers a node.
 _NEXT = "branch:to:"
+#: Refusals of a hub checkpoint. Its name is LangGraph's id, which may be any text.
+POINTLESS = {"name", "name_taken", "checkpoints_full"}
 #: Numbers of texts and of threads that a saver remembers.
 CACHED_TEXTS, CACHED_THREADS = 20_000, 1_000
 
@@ -87,6 +90,8 @@ class StoredThread:
     about: dict[str, str] | None = None
     #: Keys of stored texts.
     texts: set[str] = field(default_factory=set)
+    #: Whether the hub has taken as many checkpoints as it takes of a thread.
+    full: bool = False
 
 
 @dataclass(slots=True)
@@ -146,9 +151,9 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
     run in a worker thread. A refusal is the client's exception: `Forbidden` for a key
     without the scope, `Gone` for an erased thread.
 
-    A put is one request. With `timeline` a second one takes a checkpoint of the hub for
-    each step of the root graph: the inspector can restore the state after the step, and
-    the graph goes on from there. The hub takes 1,000 in a thread, and no more.
+    A put is one request. With `timeline` it also takes a checkpoint of the hub for each
+    step of the root graph: the inspector can restore the state after the step, and the
+    graph goes on from there. The hub takes 1,000 in a thread; later steps have none.
 
     `person_field` names the field of `configurable` that holds the user id of the
     person whom a new thread belongs to; erasing the person erases the thread. A new
@@ -204,18 +209,11 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             }
             return record
 
-        key = build_key(namespace, checkpoint["id"])
-        stored = yield from self._write(config, key, build)
+        key, point = build_key(namespace, checkpoint["id"]), None
         if self.timeline and not namespace and metadata.get("source") != "input":
-            taking = checkpoints.take(
-                stored.name,
-                name=checkpoint["id"],
-                description=_describe_step(checkpoint, metadata),
-            )
-            # The checkpoint is stored: only the inspector's list would lack a point.
-            with suppress(Problem):
-                taken = yield allow_repeats(taking)
-                stored.head += taken["seq"] == stored.head + 1
+            told = _describe_step(checkpoint, metadata)
+            point = Keeping(name=checkpoint["id"], description=told)
+        yield from self._write(config, key, build, point)
         return _build_config(thread_id, namespace, checkpoint["id"])
 
     def _put_writes(
@@ -245,8 +243,12 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         yield from self._write(config, key, build)
 
     def _write(
-        self, config: RunnableConfig, key: str, build: Callable[[NodeEncoder], Any]
-    ) -> Steps[StoredThread]:
+        self,
+        config: RunnableConfig,
+        key: str,
+        build: Callable[[NodeEncoder], Any],
+        point: Keeping | None = None,
+    ) -> Steps[None]:
         """Set the key to what `build` encodes, and the texts that are not stored."""
 
         def plan(stored: StoredThread) -> tuple[Changes, bool]:
@@ -263,7 +265,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
 
         thread_id = _parse_config(config)[0]
         person = yield from self._find_person(config, thread_id)
-        return (yield from self._change(thread_id, plan, person))
+        yield from self._change(thread_id, plan, person, point)
 
     def _find_person(self, config: RunnableConfig, thread_id: str) -> Steps[str | None]:
         """Return whom a new thread belongs to. Raises ValueError if nobody is named.
@@ -289,7 +291,8 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         thread_id: str,
         plan: Callable[[StoredThread], tuple[Changes, bool]],
         person: str | None = None,
-    ) -> Steps[StoredThread]:
+        point: Keeping | None = None,
+    ) -> Steps[None]:
         """Send planned changes; plan again if the thread was changed by others.
 
         The plan tells whether it relies on texts that are stored already: a deletion or
@@ -302,13 +305,13 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
                 stored = yield from self._open(name, thread_id, person)
             changes, relies = plan(stored)
             try:
-                yield from self._send_changes(stored, changes, relies=relies)
+                yield from self._send_changes(stored, changes, point, relies=relies)
             except Conflict as refusal:
                 self._threads.pop(name, None)
                 if refusal.code not in ("stale", "key_exists") or not left:
                     raise
             else:
-                return stored
+                return
         raise AssertionError("the last try returns or raises")
 
     def _open(
@@ -334,19 +337,38 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         return stored
 
     def _send_changes(
-        self, stored: StoredThread, changes: Changes, *, relies: bool
+        self,
+        stored: StoredThread,
+        changes: Changes,
+        point: Keeping | None = None,
+        *,
+        relies: bool,
     ) -> Steps[None]:
-        """Send the changes in order; those of one request are made together."""
+        """Send the changes in order; those of one request are made together.
+
+        The last request takes the point. If the hub refuses the point, the changes are
+        sent without it: only the inspector's list lacks it.
+        """
         if stored.about:
             about = set_key("about", stored.about)
             changes = [{**about, "if_none_match": "*"}, *changes]
         batches = cut_batches(changes)
         for batch in batches:
-            match: WriteConditions = {}
+            given: Changing = {}
             if relies or len(batches) > 1:
-                match = {"if_match": stored.head}
-            answer = yield allow_repeats(keys.batch(stored.name, batch, **match))
+                given = {"if_match": stored.head}
+            if point and batch is batches[-1] and not stored.full:
+                given["checkpoint"] = point
+            try:
+                answer = yield allow_repeats(keys.batch(stored.name, batch, **given))
+            except (Conflict, Invalid) as refusal:
+                if "checkpoint" not in given or refusal.code not in POINTLESS:
+                    raise
+                stored.full = refusal.code == "checkpoints_full"
+                del given["checkpoint"]
+                answer = yield allow_repeats(keys.batch(stored.name, batch, **given))
             seqs = [item["seq"] for item in answer["items"] if item["seq"]]
+            seqs += [answer["checkpoint"]] if answer["checkpoint"] else []
             if seqs and min(seqs) != stored.head + 1:
                 # Others wrote in between: what they deleted is unknown.
                 self._threads.pop(stored.name, None)

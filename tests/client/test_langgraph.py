@@ -17,7 +17,11 @@ pytest.importorskip("langgraph")
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    CheckpointMetadata,
+    empty_checkpoint,
+)
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -161,6 +165,23 @@ def test_graph_goes_on_from_a_restored_hub_checkpoint(client: Client) -> None:
     assert graph.invoke(None, TALK)["__interrupt__"]
     done = graph.invoke(Command(resume="no"), TALK)["said"]
     assert done == ["x" * 1000, "draft", "no", "sent: no"]
+
+
+def test_checkpoint_is_stored_where_the_hub_refuses_its_point(
+    client: Client, saver: MemoryHubSaver
+) -> None:
+    checkpoint, told = empty_checkpoint(), CheckpointMetadata(source="loop", step=1)
+    client.send(threads.put(NAME))
+    client.send(checkpoints.take(NAME, name=checkpoint["id"]))
+    for step in (1, 2):
+        stored = saver.put(TALK, checkpoint, {**told, "step": step}, {})
+        found = saver.get_tuple(stored)
+        assert found
+        assert found.metadata["step"] == step
+    other = empty_checkpoint()
+    saver.put(TALK, other, told, {})
+    names = [each["name"] for each in client.each(checkpoints.list_all(NAME))]
+    assert names == [checkpoint["id"], other["id"]]
 
 
 # Disk

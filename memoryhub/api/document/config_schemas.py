@@ -71,9 +71,8 @@ class ConfigIn(In, ThreadConfig):
     )
     recall: RecallScope | None = Field(
         None,
-        description="Where a turn that begins with a message of the user looks for "
-        "texts to bring along: in the `thread` (absent), in all threads of the "
-        "`subject`, or not at all.",
+        description="Where a user's turn looks for texts to bring along: in the "
+        "`thread` (absent), in all threads of the `subject`, or nowhere.",
     )
 
     @field_validator(*RANGES)

@@ -11,7 +11,7 @@ PAGING: Final[Mapping[str, str]] = {
     "auto_pin_system": "Whether the system prompt is pinned automatically.",
     "auto_pin_turns": "Newest turns whose pages are pinned automatically.",
     "budget_tokens": "Tokens of a request.",
-    "claim_share": "Share of usable tokens for claims that are pinned automatically.",
+    "claim_share": "Share of usable tokens for claims pinned automatically.",
     "cooldown_turns": "Turns for which a page that came back is protected.",
     "evict_at": "Share of usable tokens at which evictions begin.",
     "evict_to": "Share of usable tokens at which evictions end.",

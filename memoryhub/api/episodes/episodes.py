@@ -218,8 +218,8 @@ class EpisodeOut(Out):
     cut: bool = Field(description="Of a long one only the begin and the end were read.")
     inherited: bool
     consolidation: ExchangeState = Field(
-        description="Whether the language model was asked what is to be remembered of "
-        "it; `failed` is asked again. Without a model all is `pending`."
+        description="Whether the model was asked what to remember of it; `failed` is "
+        "asked again. Without a model all is `pending`."
     )
     facts: list[AssertionOut] = Field(
         description="What was learnt from it, by anybody."

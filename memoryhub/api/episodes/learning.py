@@ -28,8 +28,8 @@ class LearningIn(In):
     backlog: int | None = Field(
         None,
         ge=0,
-        description="Ask about all that was said before, too: how many exchanges that "
-        "is, as the answer says; fewer than wait are refused. Null: from now on.",
+        description="Ask about what was said before, too: that many exchanges, as the "
+        "answer says; fewer than wait are refused. Null: from now on.",
     )
 
 

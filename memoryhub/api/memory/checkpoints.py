@@ -126,6 +126,12 @@ class CheckpointIn(In):
     name: CheckpointName | None = None
     description: Remark | None = None
 
+    def build_command(self) -> TakeCheckpoint:
+        stored = None
+        if self.description is not None:
+            stored = strict_json.dump_stored(self.description)
+        return TakeCheckpoint(name=self.name, description=stored)
+
 
 class CheckpointOut(Out):
     model_config = build_example(CHECKPOINT)
@@ -253,16 +259,10 @@ async def take(
 
     The cost does not depend on their size. Makes the thread if the name is new.
     """
-    description = body.description
     receipt = await writing.take_checkpoint(
         agent=auth.get_caller(request),
         thread=thread,
-        command=TakeCheckpoint(
-            name=body.name,
-            description=None
-            if description is None
-            else strict_json.dump_stored(description),
-        ),
+        command=body.build_command(),
         if_match=parse_if_match(request),
         request=parse_idempotency(request, body),
     )

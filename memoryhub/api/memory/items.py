@@ -114,7 +114,7 @@ class NamespacesQuery(ItemsQuery):
 class ConditionIn(In):
     """A comparison of a value's top-level member; an absent member is null.
 
-    Only two numbers, or two texts, are more or less than each other.
+    Only two numbers, or two texts, are more or less.
     """
 
     member: str = Field(max_length=256)

@@ -37,12 +37,15 @@ from memoryhub.api.http.preconditions import (
     parse_if_match,
 )
 from memoryhub.api.http.reading import GONE, get_agent_thread, get_seq
+from memoryhub.api.memory.checkpoints import CheckpointIn
 from memoryhub.errors import (
     BadCursorError,
+    CheckpointsFullError,
     ContentErasedError,
     KeyExistsError,
     KeyNotFoundError,
     KeysFullError,
+    NameTakenError,
     ProjectFullError,
     SeqUnknownError,
     ValueTooLargeError,
@@ -145,6 +148,7 @@ class KeyChangesIn(In):
         AfterValidator(_check_changes),
         Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
     ]
+    checkpoint: CheckpointIn | None = Field(None, description="To take of the result.")
 
 
 class KeysQuery(AsOf, Pagination):
@@ -204,12 +208,14 @@ class ChangesOut(Out):
                 {"key": "seat", "seq": 50, "expires_at": None, "existed": None},
                 {"key": "hold", "seq": None, "expires_at": None, "existed": False},
             ],
+            "checkpoint": None,
         }
     )
 
     thread: str
     thread_id: UUID
     items: list[ChangedOut]
+    checkpoint: int | None = Field(description="Its seq.")
 
 
 router = StrictRouter(tags=["keys"])
@@ -346,7 +352,7 @@ def list_all(
     "/threads/{thread}/keys:batch",
     needs=auth.WRITE,
     out=ChangesOut,
-    refusals=_SETS,
+    refusals=[*_SETS, CheckpointsFullError, NameTakenError],
 )
 async def batch(
     request: HttpRequest, thread: Path[ThreadName], body: KeyChangesIn
@@ -359,6 +365,7 @@ async def batch(
         agent=auth.get_caller(request),
         thread=thread,
         changes=_build_commands(body.items),
+        checkpoint=body.checkpoint.build_command() if body.checkpoint else None,
         if_match=parse_if_match(request),
         request=parse_idempotency(request, body),
         numbered=True,
@@ -367,6 +374,7 @@ async def batch(
         thread=receipt.name,
         thread_id=receipt.thread,
         items=_build_changed(body.items, receipt),
+        checkpoint=receipt.seq if body.checkpoint else None,
     )
     return render_answer(out, replayed=receipt.replayed)
 

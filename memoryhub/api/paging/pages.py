@@ -85,8 +85,8 @@ async def create(
 ) -> HttpResponse:
     """Create a page, mapped at FULL if it fits. An existing id is refused.
 
-    Makes the thread if the name is new. `mapped` is false where no room could be made;
-    the page is kept all the same.
+    Makes the thread if the name is new. `mapped` is false where there was no room;
+    the page is kept.
     """
     receipt = await writing.write_pages(
         agent=auth.get_caller(request),

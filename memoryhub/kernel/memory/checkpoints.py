@@ -18,6 +18,7 @@ from memoryhub.errors import (
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory import checkpoint_tree, resident
+from memoryhub.kernel.memory.keys import ChangeKeys, decide_change_keys
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.memory.nouns import SLICES, build_moved_fields, count_contents
 from memoryhub.kernel.parts import KernelPart
@@ -40,6 +41,8 @@ class TakeCheckpoint(MemoryCommand):
     name: str | None = None
     #: JSON text, UTF-8.
     description: bytes | None = None
+    #: To make first: all of it is done, or nothing.
+    changes: ChangeKeys | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +62,10 @@ def decide_take_checkpoint(
 ) -> None:
     """Take a checkpoint of the current state, by reference. Emits checkpoint.taken.
 
-    Raises NameTakenError, CheckpointsFullError.
+    Raises NameTakenError, CheckpointsFullError, and what the changes raise.
     """
+    if command.changes:
+        decide_change_keys(decision, command.changes, pages)
     memory = decision.state.memory
     if command.name is not None and command.name in memory.names:
         raise NameTakenError

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from memoryhub.errors import ValueTooLargeError
 from memoryhub.journal import KeyedRequest, OrderReceipt
+from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
 from memoryhub.kernel.memory.keys import (
     ChangeKeys,
     ClearKeys,
@@ -35,27 +37,33 @@ async def change_keys(
     agent: Agent,
     thread: str,
     changes: Changes,
+    checkpoint: TakeCheckpoint | None = None,
     if_match: int | None = None,
     request: KeyedRequest | None = None,
     numbered: bool = False,
 ) -> OrderReceipt:
     """Set and delete keys, all or none; a set with an unknown name creates the thread.
 
-    Emits key.set and key.deleted. Raises StaleError, KeyExistsError, KeysFullError,
-    with the change's index if `numbered`. `if_match` is the head that the caller saw.
+    Emits key.set and key.deleted, then checkpoint.taken if a checkpoint is wanted.
+    Raises StaleError, KeyExistsError, KeysFullError, with the change's index if
+    `numbered`, and NameTakenError, CheckpointsFullError for the checkpoint. `if_match`
+    is the head that the caller saw.
     """
     values = [each.value for each in changes if isinstance(each, SetKey)]
-    command = ChangeKeys(
-        changes=changes, default_ttl=agent.default_ttl, numbered=numbered
+    texts, command = (
+        [*values],
+        ChangeKeys(changes=changes, default_ttl=agent.default_ttl, numbered=numbered),
     )
+    if checkpoint and checkpoint.description:
+        texts.append(checkpoint.description)
     return await working_memory.submit_command(
         agent=agent,
         thread=thread,
-        command=command,
-        texts=values,
+        command=replace(checkpoint, changes=command) if checkpoint else command,
+        texts=texts,
         if_match=if_match,
         request=request,
-        born=bool(values),
+        born=bool(values or checkpoint),
     )
 
 

@@ -44,6 +44,22 @@ async def test_batch_sets_and_deletes_at_once(api: Client) -> None:
     assert (await get(api, "a")).json["value"] == 2
 
 
+async def test_batch_takes_a_checkpoint_of_its_result(api: Client) -> None:
+    sent = {
+        "items": [{"op": "set", "key": "a", "value": 1}],
+        "checkpoint": {"name": "now", "description": "Seat held."},
+    }
+    done = await api.post(f"{T}/keys:batch", sent)
+    seq = done.json["checkpoint"]
+    assert seq == done.json["items"][0]["seq"] + 1
+    taken = (await api.get(f"{T}/checkpoints/now")).json
+    assert (taken["seq"], taken["keys"]) == (seq, 1)
+    assert taken["description"] == "Seat held."
+    refused = await api.post(f"{T}/keys:batch", sent)
+    assert (refused.status, refused.code) == (409, "name_taken")
+    assert (await api.get(T)).json["seq"] == seq
+
+
 @pytest.mark.parametrize(
     ("item", "status", "code", "loc"),
     [

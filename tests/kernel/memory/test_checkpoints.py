@@ -15,7 +15,7 @@ from memoryhub.kernel.memory.checkpoint_events import (
     CheckpointTaken,
 )
 from memoryhub.kernel.memory.checkpoints import DeleteCheckpoint, TakeCheckpoint
-from memoryhub.kernel.memory.keys import ClearKeys, EraseValues, ExpireKeys
+from memoryhub.kernel.memory.keys import ChangeKeys, ClearKeys, EraseValues, ExpireKeys
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.nouns import RESTORED, SLICES
 from memoryhub.kernel.memory.tasks import TASK, SetTask
@@ -31,6 +31,7 @@ from tests.kernel.remembered import (
     note,
     put,
     restore,
+    setting,
     take,
     wait,
 )
@@ -43,6 +44,19 @@ def get_contents(bench: Bench) -> Contents:
 
 def forget(bench: Bench, target: int | str) -> list[object]:
     return bench.do(DeleteCheckpoint(target=target))
+
+
+def test_changes_and_the_checkpoint_of_their_result_are_made_together() -> None:
+    bench = Bench()
+    both = TakeCheckpoint(name="now", changes=ChangeKeys(changes=(setting("a"),)))
+    taken = bench.do(both)[-1]
+    assert isinstance(taken, CheckpointTaken)
+    assert (taken.name, taken.counts["keys"], list_names(bench)) == ("now", 1, ["a"])
+    before = bench.state
+    changes = ChangeKeys(changes=(setting("b"),))
+    with pytest.raises(NameTakenError):
+        bench.do(TakeCheckpoint(name="now", changes=changes))
+    assert bench.state is before
 
 
 def test_restore_brings_back_the_contents_of_the_checkpoint() -> None:

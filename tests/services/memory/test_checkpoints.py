@@ -34,9 +34,13 @@ def put(agent: Agent, value: object, key: str = "k", thread: str = "t-1") -> Non
 
 
 def take(
-    agent: Agent, name: str | None = None, *, thread: str = "t-1", **said: bytes
+    agent: Agent,
+    name: str | None = None,
+    *,
+    thread: str = "t-1",
+    description: bytes | None = None,
 ) -> OrderReceipt:
-    command = TakeCheckpoint(name=name, **said)
+    command = TakeCheckpoint(name=name, description=description)
     return run(checkpoints.take_checkpoint(agent=agent, thread=thread, command=command))
 
 
