@@ -160,7 +160,10 @@ def _filter_keys(request: PersonRequest) -> QuerySet[RequestKey]:
 def look_up(
     orders: Iterable[Order], *, now: datetime
 ) -> dict[tuple[UUID, bytes], ServedRequest]:
-    """Return requests served before, by (project, digest). One query, or none."""
+    """Return requests served before, by (project, digest). One query, or none.
+
+    Keys older than 24 h are deleted: the orders take them anew.
+    """
     condition = Q()
     for order in orders:
         if order.request is not None:
@@ -170,7 +173,9 @@ def look_up(
             )
     if not condition:
         return {}
-    rows = RequestKey.objects.filter(condition, created_at__gt=now - KEPT_FOR)
+    rows, since = [*RequestKey.objects.filter(condition)], now - KEPT_FOR
+    if old := [row.pk for row in rows if row.created_at <= since]:
+        RequestKey.objects.filter(pk__in=old).delete()
     return {
         (row.project_id, bytes(row.digest)): ServedRequest(
             request=bytes(row.request),
@@ -180,18 +185,12 @@ def look_up(
             last_seq=row.last_seq,
         )
         for row in rows
+        if row.created_at > since
     }
 
 
 def keep(served: Mapping[tuple[UUID, bytes], ServedRequest], *, now: datetime) -> None:
-    """Insert requests served for the first time; replaces keys older than 24 h."""
-    fresh = {place: each for place, each in served.items() if each.fresh}
-    if not fresh:
-        return
-    old = Q()
-    for project, each in fresh:
-        old |= Q(project_id=project, digest=each)
-    RequestKey.objects.filter(old, created_at__lte=now - KEPT_FOR).delete()
+    """Insert requests served for the first time. One statement, or none."""
     RequestKey.objects.bulk_create(
         RequestKey(
             project_id=project,
@@ -203,5 +202,6 @@ def keep(served: Mapping[tuple[UUID, bytes], ServedRequest], *, now: datetime) -
             last_seq=each.last_seq,
             created_at=now,
         )
-        for (project, key), each in fresh.items()
+        for (project, key), each in served.items()
+        if each.fresh
     )
