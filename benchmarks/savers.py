@@ -2,11 +2,13 @@
 
 A checkpoint follows each message, as a graph writes one a step at least. Its `messages`
 channel holds the conversation so far. Ours runs over HTTP, and the CPU is that of both
-processes; the other runs in the caller's.
+processes; the other runs in the caller's. What HTTP costs by itself is told beside: a
+request a step to a bare ASGI app that stores its body as a row (decision 101).
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from benchmarks import messages
 from benchmarks.figures import Figure, Goal, Pace
 from benchmarks.hubs import Hub, workplace
 from benchmarks.messages import Run
-from memoryhub_client import Client
+from memoryhub_client import Client, keys
 from memoryhub_client.langgraph import MemoryHubSaver
 
 #: Runs of the sample; the SQLite saver writes a growing list for each message.
@@ -36,6 +38,8 @@ def measure(pace: Pace) -> list[Figure]:
     steps = sum(len(run.messages) for run in runs)
     with workplace() as folder:
         theirs, their_bytes = _write_sqlite(folder / "saver.sqlite3", runs)
+    with workplace() as folder:
+        bare = _send_bare(folder, steps)
     figures = []
     for timeline in (False, True):
         with workplace() as folder:
@@ -54,10 +58,24 @@ def measure(pace: Pace) -> list[Figure]:
                 value=ours / theirs,
                 goal=Goal(most=2),
                 behind=f"{ours / steps * 1e3:.2f} ms a step, of both processes, ÷ "
-                f"{theirs / steps * 1e3:.2f} ms",
+                f"{theirs / steps * 1e3:.2f} ms; the requests alone take "
+                f"{bare / steps * 1e3:.2f} ms of it, {bare / theirs:.1f}×",
             ),
         ]
     return figures
+
+
+def _send_bare(folder: Path, steps: int) -> float:
+    """Return the CPU seconds of as many requests to a bare ASGI app, of both sides."""
+    program = (sys.executable, "-m", "benchmarks.bare_asgi")
+    with (
+        Hub.fresh(folder).serve(program) as server,
+        Client(f"http://127.0.0.1:{server.port}", "none") as client,
+    ):
+        served, began = server.cpu_seconds() or 0, time.process_time()
+        for step in range(steps):
+            client.send(keys.batch("t", [{"op": "set", "key": "k", "value": step}]))
+        return time.process_time() - began + (server.cpu_seconds() or 0) - served
 
 
 def _write_sqlite(path: Path, runs: tuple[Run, ...]) -> tuple[float, int]:
