@@ -17,23 +17,25 @@ from inspector.drawing.scenes import Context, Panel, ThreadScene
 from inspector.lists import visits
 from inspector.nouns import NOUNS
 from inspector.observing.observer import ShownObservationLine
-from memoryhub.queries.knowledge import facts
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge import blocks, facts
+from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.knowledge.timelines import find_seq_at
-from memoryhub.queries.memory import working_memory
+from memoryhub.queries.memory import keys, working_memory
 from memoryhub.queries.memory.nouns import NEWEST
 from memoryhub.queries.observing import observers
 from memoryhub.queries.replay import states
 
-#: Keys, facts, lines of the log, and records of each noun, that the panel shows.
+#: Keys, facts, blocks, lines of the log, and records of each noun, that the panel shows.
 GLANCED = 8
 _GLANCED_SCREENS = tuple(screen for screen in NOUNS if screen.glance is not None)
 GLANCES = tuple(screen.glance for screen in _GLANCED_SCREENS if screen.glance)
 
 
 def _build_panel(scene: ThreadScene) -> Context:
-    """Build the panel. At most eighteen queries, and none per row."""
+    """Build the panel. At most 27 queries, and none per row."""
     memory = working_memory.get_memory(
         scene.thread,
         max_keys=GLANCED,
@@ -43,7 +45,7 @@ def _build_panel(scene: ThreadScene) -> Context:
     context: Context = {"memory": memory, "listed": memory.keys, "task": memory.task}
     for glance in GLANCES:
         context |= glance.context(memory)
-    context |= _build_log(scene) | _build_facts(scene)
+    context |= _build_log(scene) | _build_knowledge(scene)
     kept = {
         "observer": ("Observations", context["log_size"]),
         "task": ("Task", memory.task),
@@ -55,8 +57,9 @@ def _build_panel(scene: ThreadScene) -> Context:
         "checkpoints": ("Checkpoints", memory.checkpoints),
     }
     empty = {path: title for path, (title, found) in kept.items() if not found}
-    filled = context["person_facts"] or len(empty) < len(kept)
-    return context | {"glances": GLANCES, "empty": empty, "filled": bool(filled)}
+    known = context["person_facts"] or context["blocks"] or context["items"]
+    filled = bool(known) or len(empty) < len(kept)
+    return context | {"glances": GLANCES, "empty": empty, "filled": filled}
 
 
 def _build_log(scene: ThreadScene) -> Context:
@@ -72,29 +75,50 @@ def _build_log(scene: ThreadScene) -> Context:
     }
 
 
-def _build_facts(scene: ThreadScene) -> Context:
-    """Build the first facts of the thread's person as of the moment.
+def _build_knowledge(scene: ThreadScene) -> Context:
+    """Build the first facts and blocks of the thread's person as of the moment.
 
-    Seven queries, and two for each fifty timelines without a fact that holds.
+    At most seventeen queries, and two for each fifty timelines without a fact that
+    holds.
     """
     thread, subject = scene.thread, scene.thread.subject
     names = {"project": thread.project.slug, "subject": subject.id}
-    address = reverse("facts", kwargs=names)
     state = states.load_state(thread, scene.at_seq)
     at = states.compute_instant(state, scene.at_seq)
     where = FactFilter(valid_at=at, known_at=None if scene.at_seq is None else at)
     found = facts.list_facts(subject, where, limit=GLANCED)
+    home = find_home(subject)
+    known_at = None if home is None or scene.at_seq is None else find_seq_at(home, at)
     kept = ""
-    home = find_home(subject) if found.items and scene.at_seq is not None else None
-    if home is not None:
+    if found.items and known_at is not None:
         # The page of facts takes whole minutes: round up, so that all facts hold.
-        minutes = -(-at.timestamp() // 60)
-        kept = f"known={find_seq_at(home, at)}&valid={minutes:.0f}&"
+        kept = f"known={known_at}&valid={-(-at.timestamp() // 60):.0f}&"
+    then = f"?at_seq={known_at}" if known_at else ""
+    items_address = ""
+    if home is not None:
+        shared = {"project": thread.project.slug, "thread": home.name}
+        items_address = reverse("keys", kwargs=shared) + then
     return {
         "person_facts": found.items,
         "more_facts": found.next is not None,
-        "facts_address": f"{address}?{kept}",
+        "facts_address": f"{reverse('facts', kwargs=names)}?{kept}",
+        "blocks": _list_blocks(home, known_at),
+        "blocks_address": reverse("blocks", kwargs=names) + then,
+        # An item is a key of the home thread, whose own page lists the keys.
+        "items": (
+            0 if home is None or thread.home else keys.count_keys(home, seq=known_at)
+        ),
+        "items_address": items_address,
     }
+
+
+def _list_blocks(home: Thread | None, seq: int | None) -> list[BlockView]:
+    """List the first blocks now, or as of an event of the home thread."""
+    if home is None or seq == 0:
+        return []
+    if seq is None:
+        return blocks.list_current(home, limit=GLANCED)
+    return blocks.list_blocks(home, seq=seq)[:GLANCED]
 
 
 PANEL = Panel(template="inspector/memory/_panel.html", context=_build_panel)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import unquote_to_bytes
+
 from django import template
 
 from inspector.memory import values
@@ -13,6 +16,19 @@ _MAX_LINES = 20
 
 register = template.Library()
 register.filter("glimpse", values.build_glimpse)
+
+
+@register.filter
+def file_path(block: str) -> str:
+    """Return the path of a memory tool's file by its block's name; empty if none.
+
+    A long path's name ends with a digest of the path, so that it tells no path.
+    """
+    found = re.fullmatch(r"memories:(.+?)(?:@@\d+)?", block)
+    if found is None or "@@" in found[1]:
+        return ""
+    bytes_of_path = unquote_to_bytes(found[1].replace("@", "%"))
+    return "/memories/" + bytes_of_path.decode(errors="replace").replace(":", "/")
 
 
 @register.filter

@@ -87,10 +87,10 @@ def get_key(
     return line
 
 
-def count_keys(thread: Thread) -> int:
-    """Count the keys that exist now. `thread` comes with its subject."""
-    state = load_state(thread)
-    return len(state.memory.contents.list_visible(compute_instant(state)))
+def count_keys(thread: Thread, *, seq: int | None = None) -> int:
+    """Count the keys, now or as of an event. `thread` comes with its subject."""
+    state = load_state(thread, seq)
+    return len(state.memory.contents.list_visible(compute_instant(state, seq)))
 
 
 def list_keys(

@@ -76,8 +76,11 @@ def test_step_is_done_only_by_a_key_made_on_the_page(
 ) -> None:
     page = read_text(owner.get(HERE))
     assert "A key exists" in page
-    assert '<li class="done">' not in page
-    assert '<li class="done">' in read_text(make(owner, "desk"))
+    assert '<li class="make at">' in page
+    assert page.count(' at">') == 1
+    made = read_text(make(owner, "desk"))
+    assert '<li class="make done">' in made
+    assert made.count(' at">') == 1
 
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 65])

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from inspector.drawing import summaries
 from inspector.memory import task
+from inspector.templatetags import values
 from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
 from memoryhub.kernel.registry import TYPES
@@ -24,8 +25,10 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import task_views
 from memoryhub.queries.memory.task_views import TaskStep
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import blocks, items
+from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.threads import operator_threads
-from tests.cast import factories
+from tests.cast import factories, forgetting
 from tests.inspector.paged import text_of
 from tests.inspector.remembered import make_desk
 from tests.oracles import memory_acts
@@ -220,3 +223,27 @@ def test_fork_inherits_the_task(viewer: Client, agent: Agent, desk: Thread) -> N
     (step,) = task_views.get_history(factories.get_thread(agent, "alt")).steps
     assert (step.status, step.progress_percent, step.turned) == ("running", 40.0, False)
     assert "40 %" in text_of(viewer, "/p/acme/threads/alt/task")
+
+
+def test_overview_lists_blocks_and_items_as_kept(viewer: Client, agent: Agent) -> None:
+    factories.make_thread(agent, user_id="bea")
+    subject = forgetting.get_subject(agent, "bea")
+    page = text_of(viewer, "/p/acme/threads/t-1/memory")
+    assert "Nothing is remembered yet" in page
+    draft = BlockDraft(block="memories:travel:to@20do.md", text="Window.")
+    factories.run(blocks.put_block(agent=agent, subject=subject, draft=draft))
+    page = text_of(viewer, "/p/acme/threads/t-1/memory")
+    assert "Nothing is remembered" not in page
+    assert ">/memories/travel/to do.md</span>" in page
+    assert "Items of the person" not in page
+    put = {"subject": subject, "namespace": "trips", "key": "seat", "value": "12A"}
+    factories.run(items.put_item(agent=agent, **put))
+    assert "Items of the person" in text_of(viewer, "/p/acme/threads/t-1/memory")
+    then = text_of(viewer, "/p/acme/threads/t-1/memory?at_seq=1")
+    assert "Nothing is remembered as of this event" in then
+
+
+def test_file_path_is_the_path_that_a_memory_tool_used() -> None:
+    assert values.file_path("memories:a:to@20do.md@@2") == "/memories/a/to do.md"
+    assert values.file_path("memories:long@@h0123") == ""
+    assert values.file_path("persona") == ""
