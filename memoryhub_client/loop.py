@@ -281,13 +281,12 @@ def _build_result(
         named = {name: called[name] for name in ("id", "name") if name in called}
         response = {**named, "response": {"error" if failed else "output": text}}
         return {"role": "user", "parts": [{"functionResponse": response}]}
+    # OpenAI's APIs have no such field: the hub keeps it, and requests say `[failed]`.
+    error = {"is_error": True} if failed else {}
     if kind == "tool_use":
         block = {"type": "tool_result", "tool_use_id": call["id"], "content": text}
-        error = {"is_error": True} if failed else {}
         return {"role": "user", "content": [{**block, **error}]}
-    if failed:
-        text = f"Failed: {text}"
     if kind in _CALL_TYPES:
         item = {"type": f"{kind}_output", "call_id": call["call_id"], "output": text}
-        return {"role": "tool", "content": [item]}
-    return {"role": "tool", "tool_call_id": call["id"], "content": text}
+        return {"role": "tool", "content": [{**item, **error}]}
+    return {"role": "tool", "tool_call_id": call["id"], "content": text, **error}

@@ -15,7 +15,10 @@
   const counted = (value) => value.toLocaleString("en-US", { maximumFractionDigits: 2 });
   const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
   // Whether a time stands below the plot whole, centred where it belongs.
-  const fits = (u, at) => u.valToPos(at, "x") <= u.bbox.width / devicePixelRatio - 16;
+  const fits = (u, at) => u.valToPos(at, "x") >= 16 && u.valToPos(at, "x") <= u.bbox.width / devicePixelRatio - 16;
+  // A long range has days on its axis, where each time of a day would be midnight.
+  const isDated = ({ x }) => x.at(-1) - x[0] > 172800;
+  const dayOf = (at) => `${utc(at).getDate()} ${utc(at).toDateString().slice(4, 7)}`;
   const element = (tag, className, text = "") => Object.assign(document.createElement(tag), { className, textContent: text });
 
   // A mean between the least and the most of what it stands for.
@@ -51,7 +54,7 @@
     const { idx } = u.cursor, { chart } = u;
     if (!Number.isInteger(idx)) return "";
     const at = chart.height ? utc(chart.x[idx]).toTimeString().slice(0, 5) : `${chart.by} ${counted(chart.x[idx])}`;
-    const day = chart.height && chart.x.at(-1) - chart.x[0] > 172800 ? `${utc(chart.x[idx]).toDateString().slice(4, 10)} ` : "";
+    const day = chart.height && isDated(chart) ? `${dayOf(chart.x[idx])} ` : "";
     const parts = chart.series.map(({ label, values }) => `${label} ${values[idx] === null ? "–" : counted(values[idx])}`);
     return [day + at, ...parts].join(" · ");
   }
@@ -103,7 +106,7 @@
       return {
         ...whole, cursor, height: chart.height, tzDate: utc, padding: [8, 0, 0, 0], scales: { x: { time: true }, y },
         axes: [
-          { ...axis, grid: { show: false }, size: 18, gap: 2, space: 80, values: (u, splits) => splits.map((at) => fits(u, at) ? utc(at).toTimeString().slice(0, 5) : null) },
+          { ...axis, grid: { show: false }, size: 18, gap: 4, space: 80, values: (u, splits) => splits.map((at) => !fits(u, at) ? null : isDated(u.chart) ? dayOf(at) : utc(at).toTimeString().slice(0, 5)) },
           { ...axis, size: LEFT, gap: 4, values: (u, splits) => splits.map(short), ...(chart.height < 200 ? { filter: few, grid: { ...axis.grid, filter: few }, splits: (u) => [u.chart.low, (u.chart.low + u.chart.top) / 2, u.chart.top] } : {}) },
         ],
         series: [{}, ...timed(chart)],

@@ -63,7 +63,7 @@ COLUMNS = (
     TableColumn(name="room", label="of budget"),
     TableColumn(name="created", label="Created", sort="created", numeric=True),
     TableColumn(name="event", label="Last event", sort="active", numeric=True),
-    TableColumn(name="scope", label="Subject and scope"),
+    TableColumn(name="scope", label="Person and scope"),
     TableColumn(name="labels", label="Labels"),
 )
 NAMES = tuple(column.name for column in COLUMNS if column is not SINCE)

@@ -43,7 +43,7 @@ _PROBLEMS: refusals.Texts = {
     "scope": "Choose what to forget.",
     "reason": "Choose a reason from the list.",
     "ticket": "A ticket is up to 8 capital letters, a hyphen and up to 7 digits.",
-    "thread": "This subject has no thread with this name.",
+    "thread": "This person has no thread with this name.",
     "before": "Give a time in the past, in UTC, such as 2026-01-31T12:00.",
     "record": "This thread has no event with this number.",
 }

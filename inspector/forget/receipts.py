@@ -82,13 +82,15 @@ def show(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
         return HttpResponseRedirect(reverse("receipt", kwargs=first))
     verdict = receipts.verify(row.text.encode(), signing.list_public_keys())
     says = orjson.loads(row.text)
+    sums = receipt_views.list_sums(says)
     context = {
         "row": row,
         "verdict": verdict,
         "good": verdict.valid,
         "problem": VERIFY_PROBLEMS.get(verdict.reason, verdict.reason),
         "says": says,
-        "sums": receipt_views.list_sums(says),
+        "sums": sums,
+        "moved": [each for each in sums if each.moved],
         "times": _list_times(says["times"]),
         "addenda": receipt_views.list_addenda(row.erasure_id),
         "stays": ErasureRemains.from_receipt(says),

@@ -21,12 +21,12 @@ from memoryhub.services.forget import tombstones as stones
 KINDS = {
     Tombstone.Kind.SUBJECT: "user ids that are refused until you readmit them",
     Tombstone.Kind.THREAD: "names of erased threads, never to be used again",
-    Tombstone.Kind.VALUE: "values that may not be written again for their subject",
+    Tombstone.Kind.VALUE: "values that may not be written again for their person",
 }
 #: Characters read of a pasted value.
 MOST_CHARS = 65_536
 _INDEX = "forget/tombstones/index"
-_NOBODY = "This project has no subject with this id."
+_NOBODY = "This project has no person with this id."
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -20,8 +20,11 @@ from memoryhub.queries.overview.unhealthy import UnhealthyItem
 from memoryhub.queries.turns.prices import PriceTable
 
 Figure = Callable[[ActivityBin], float | None]
-#: Heights in pixels of the leading chart and of the small charts.
-LEAD, SMALL = 326, 104
+#: Height in pixels of the small charts.
+SMALL = 104
+#: Least and greatest height in pixels of the leading chart, and what each further thing
+#: of the list beside the chart adds: a short list leaves no hole.
+_LEAD_LEAST, _LEAD_MOST, _LEAD_EACH = 140, 326, 62
 #: Hues of the most frequent refusal codes; all other codes share the last hue.
 HUES = ("b1", "b2", "b3")
 _WORDS = {
@@ -32,6 +35,7 @@ _WORDS = {
     "page_unknown": "unknown page",
     "page_erased": "erased page",
     "not_found": "not found",
+    "subject_restricted": "person restricted",
 }
 _BEGINS = {
     "thrashing": "begins to thrash",
@@ -93,23 +97,27 @@ def build_moment_path(thing: UnhealthyItem) -> str:
 
 
 def draw_resident(
-    series: ActivitySeries, moments: Sequence[OnsetPoint], *, goal: float
+    series: ActivitySeries, moments: Sequence[OnsetPoint], *, goal: float, things: int
 ) -> TimePlot:
-    """Draw the leading chart: the resident rate with its goal and the list's flags."""
+    """Draw the leading chart: the resident rate with its goal and the list's flags.
+
+    `things` is the length of the list beside the chart.
+    """
+    height = min(_LEAD_MOST, _LEAD_LEAST + _LEAD_EACH * max(0, things - 1))
     values = _compute_values(series, attrgetter("resident_rate"))
     scale = time_plots.build_share_scale(values, goal=goal)
     word = f"goal {goal:.2f}"
     return TimePlot(
-        height=LEAD,
+        height=height,
         label=f"Resident rate by {_describe_step(series)}, {word}",
         scale=scale,
         x=_list_seconds(series),
         series=(TimePlotSeries(label="resident rate", hue="c1", values=values),),
         steps=max(1, len(values) - 1),
-        ticks=time_plots.list_heights(scale, LEAD),
-        lines=(("c1", time_plots.draw_line(values, scale, LEAD)),),
-        area=time_plots.draw_area(values, scale, LEAD),
-        goal=(scale.to_height(goal, LEAD), word),
+        ticks=time_plots.list_heights(scale, height),
+        lines=(("c1", time_plots.draw_line(values, scale, height)),),
+        area=time_plots.draw_area(values, scale, height),
+        goal=(scale.to_height(goal, height), word),
         marks=time_plots.draw_flags(moments),
         times=_list_times(series, moments),
     )

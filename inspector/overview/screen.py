@@ -127,7 +127,9 @@ def _build_charts(
 ) -> dict[str, Any]:
     """Build the charts for the range, spending and goal of the page's context."""
     whole, chosen, goal = counted.whole, context["range"], context["goal"]
-    lead = charts.draw_resident(counted, moments, goal=goal)
+    lead = charts.draw_resident(
+        counted, moments, goal=goal, things=len(context["things"])
+    )
     small = charts.draw_small(counted, moments, spent=context["spent"], prices=table)
     named = {"lead": lead, **small}
     return {

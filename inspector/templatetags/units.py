@@ -10,6 +10,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 
 from inspector.drawing import chat, hidden
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.replay import exact_json
 from memoryhub.queries.turns.prices import EstimatedCost
 
@@ -23,6 +24,14 @@ _FIELDS = {
     "token_count": "tokens",
     "byte_count": "bytes",
     "import_digest": "digest of the run",
+    # Places of plans and receipts, by the tables' names.
+    "assertions": "statements of facts (assertions)",
+    "derivations": "links from texts to their sources",
+    "page_levels": "shorter forms of pages",
+    "request_keys": "keys of repeated requests",
+    "subjects": "people (subjects)",
+    "subject_keys": "keys of people",
+    "subject_restricted": "person restricted",
 }
 #: Badge class by state; any other state gets `warn`.
 _TONES = {
@@ -240,6 +249,14 @@ def field(name: str) -> str:
     """Render a field of the state in words; a client's name in it stays unchanged."""
     ours, dot, theirs = name.partition(" · ")
     return _FIELDS.get(ours, ours.replace("_", " ")) + dot + theirs
+
+
+@register.filter
+def day_beside(at: datetime, other: datetime | None) -> str:
+    """Render a day in UTC, with its time if `other`, or else now, is on that day."""
+    moment, second = at.astimezone(UTC), (other or clock.now()).astimezone(UTC)
+    time = f", {moment:%H:%M}" if moment.date() == second.date() else ""
+    return f"{moment.day} {moment:%b %Y}{time}"
 
 
 @register.filter

@@ -61,7 +61,7 @@ PREFIX_CAUSES = {
     "manifest": "the manifest offers something else",
     "recall": "the turn recalled other texts",
     "rules": "the rules of the mode changed",
-    "blocks": "the subject's blocks changed",
+    "blocks": "the person's blocks changed",
     "log": "the log of observations changed",
     "tools": "the tools changed",
 }

@@ -192,7 +192,7 @@ def parse_subject(text: str) -> WordValue:
     """Parse a subject's UUID, or the last eight digits that lists show."""
     plain = _strip_quotes(text).replace("-", "").lower()
     if not re.fullmatch("[0-9a-f]{8}|[0-9a-f]{32}", plain):
-        raise SearchError("A subject is a UUID or its last eight digits.")
+        raise SearchError("A person's id is a UUID or its last eight digits.")
     return WordValue(text=plain)
 
 

@@ -22,12 +22,18 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "fork inherits.",
         "slot": "A message of a thread at its index, 0, 1, 2 …; never changed.",
         "turn": "One model call.",
+        "episode": "An exchange as it is found again: what the user said, and what "
+        "followed until it spoke again.",
         "exchange": "From a user's message to the agent's final answer; may take "
         "several turns.",
         "fork": "A thread that goes on from an event of another thread; it shows what "
         "came before, too.",
         "subject": "The person that a memory is about.",
         "operator": "A person who signs in to the inspector.",
+        "API key": "A secret that admits an agent to one project.",
+        "webhook": "An address to which the server sends events as they happen.",
+        "alert": "A notice to operators that a check is not well.",
+        "import": "The reading of memory that another system exported.",
         "agent": "A program that reads and writes memory with an API key.",
     },
     "What the model sees": {
@@ -65,6 +71,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "turns.",
         "recall": "Earlier texts that a turn adds to its request unasked: they match "
         "the message, or are often used.",
+        "marked turn": "A turn whose answer somebody marked as wrong or as right.",
         "citation": "A page id that the model's answer names as [ref: id]: the page "
         "was used.",
         "recall success": "Of the rated turns for which memory brought a page, the "
@@ -72,6 +79,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "effective tokens": "Tokens of cited pages ÷ tokens of the requests whose "
         "answers cite, in the last 20 turns.",
         "observation": "Short dated lines that stand for a range of older messages.",
+        "observer": "The worker that asks a model to write observations.",
         "reflection": "A condensed log, made when the log has grown too long.",
         "prefetch": "Pages that a turn adds unasked because they are usually read "
         "before the tools called last.",
@@ -102,17 +110,35 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "restore": "The return to a checkpoint; a restore of another checkpoint undoes "
         "it.",
     },
+    "What is known of a person": {
+        "fact": "A run of one value in a timeline, derived on reading from the "
+        "assertions that count.",
+        "assertion": "A statement about a person as it was recorded: entity, "
+        "predicate, value, and when it is said to hold; never changed.",
+        "retraction": "Takes assertions out of what counts; as wrong it keeps models "
+        "from asserting that value again.",
+        "timeline": "All that is asserted of one entity by one predicate, however they "
+        "are spelled.",
+        "block": "A short text about a person that each request of the person's "
+        "threads carries.",
+        "item": "Data of a person in JSON, by namespace and key; a key of the home "
+        "thread.",
+        "home thread": "The thread mh.home.<subject id>, which holds a person's "
+        "blocks, facts and items.",
+    },
     "Forgetting": {
         "erasure": "One request to forget, from its plan to its receipt.",
+        "receipt": "What an erasure did, signed.",
         "plan": "The records that an erasure would take, counted beforehand.",
         "fence": "The moment from which the server refuses everything in an erasure's "
         "scope.",
         "tombstone": "A keyed digest of what was erased and must not come back.",
-        "hold": "A legal duty to keep a subject's memory; until it ends, the server "
-        "erases nothing of the subject.",
-        "restriction": "A stop that keeps agents out of a subject's memory.",
+        "hold": "A legal duty to keep a person's memory; until it ends, the server "
+        "erases nothing of the person.",
+        "restriction": "A stop that keeps agents out of a person's memory.",
         "retention": "The rule by which the server erases threads that were idle for "
         "too long.",
+        "audit log": "Who did what to whose memory, in closed words, in one chain.",
         "purpose": "The reason to look at content; chosen at sign-in, kept in the "
         "audit log.",
     },

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PRINTED = {
     "guarded": [
         (
-            "Failed: Blocked: A number in the arguments is neither the user's nor a "
+            "[failed] Blocked: A number in the arguments is neither the user's nor a "
             "result. Get the missing value from a tool first."
         ),
         "318.5",

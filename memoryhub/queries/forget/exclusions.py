@@ -32,9 +32,9 @@ PLACES: Final[Mapping[str, str]] = MappingProxyType(
 #: Data besides names, and what guards the data, by the word of control.
 CONTROL: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "contents_sealed": "contents, sealed under the subject's key",
+        "contents_sealed": "contents, sealed under the person's key",
         "in_the_clear": "",
-        "wrapped": "the subject's key, wrapped: useless without the key ring",
+        "wrapped": "the person's key, wrapped: useless without the key ring",
         "process": "contents and names, which the server's user alone can read",
         "none": "contents and names, not protected by the hub",
         "named": "contents and names; the receipt names who has them",

@@ -61,6 +61,11 @@ class PlaceSum:
     method: str
     rebuilt: int
 
+    @property
+    def moved(self) -> bool:
+        """Tell whether rows came or went between the plan and the fence."""
+        return self.planned != self.fenced
+
 
 def get_receipt(project: Project, receipt: UUID) -> Receipt:
     """Get a receipt or an addendum of the project. One query. Raises NotFoundError."""

@@ -279,6 +279,7 @@ _FLAGS: dict[str, Callable[[Project, datetime], Q]] = {
     "due": lambda project, now: _build_due_condition(
         project, retention.build_soon_span(), now
     ),
+    "unobserved": lambda _, __: Q(observer_due=True, status=Thread.Status.OPEN),
     **{each.flag: _build_verdict_condition(each) for each in verdicts.VERDICTS},
 }
 FLAGS = tuple(_FLAGS)

@@ -98,11 +98,13 @@ class ThreadLine(Rates):
     refaults: int
     exchanges: int
     faulted_exchanges: int
+    #: Whether messages wait for the observer, or a log for the reflector.
+    observer_due: bool = False
 
     @property
     def title(self) -> str:
         """Return the name that people read: a home thread's name is only an id."""
-        return f"Home of subject {str(self.subject)[-8:]}" if self.home else self.name
+        return f"Home of person {str(self.subject)[-8:]}" if self.home else self.name
 
     @property
     def resident_rate_in_all(self) -> float | None:
@@ -149,6 +151,7 @@ class ThreadLine(Rates):
             last_active_at=row.last_active_at,
             listed_at=row.listed_at,
             listed_slots=row.listed_slots,
+            observer_due=bool(row.observer_due),
             **_build_paging(row),
         )
 

@@ -14,8 +14,11 @@ from django.test import Client
 from inspector.access.access import SIGNED_IN
 from memoryhub.management import following
 from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.activity import RefusalCount
 from memoryhub.models.erasures import Erasure, Receipt
+from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
 from tests.inspector import forgotten
@@ -127,6 +130,25 @@ def test_forget_end_to_end(
         assert officer.get(P + link.replace("ann", "bob")).status_code == 200
 
 
+def test_receipt_page_says_why_planned_and_fenced_differ(
+    officer: Client, ann: Subject
+) -> None:
+    path = plan(officer, ann)
+    thread = Thread.objects.filter(subject=ann, home=False)[0]
+    RefusalCount.objects.create(
+        project=ann.project,
+        thread=thread,
+        minutes=60,
+        at=clock.now(),
+        code="subject_restricted",
+        count=1,
+    )
+    confirm(officer, path)
+    forgotten.finish(row_of(path))
+    page = text_of(officer.get(f"{P}/receipts/{Receipt.objects.get().id}"))
+    assert "Planned and fenced differ in refusal counts:" in page
+
+
 def test_receipt_is_shown_downloaded_and_verified(
     officer: Client, ann: Subject
 ) -> None:
@@ -136,6 +158,7 @@ def test_receipt_is_shown_downloaded_and_verified(
     receipt = Receipt.objects.get()
     page = text_of(officer.get(f"{P}/receipts/{receipt.id}"))
     assert "badge ok" in page
+    assert "Planned and fenced differ" not in page
     assert "What we control is gone" in page
     backups = orjson.loads(receipt.text)["residue"][0]
     for shown in (page, text_of(officer.get(f"{P}/subjects/{ann.id}"))):

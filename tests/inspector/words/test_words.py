@@ -10,6 +10,8 @@ import pytest
 from django.template import Context, Template
 from django.test import Client
 
+from inspector.nouns import NOUNS
+from inspector.urls import PERSON_PAGES
 from inspector.words.words import WORDS
 from memoryhub.kernel.state.paging import EXCHANGES_KEPT, REFAULT_TURNS
 from memoryhub.queries.threads.thresholds import DEFAULTS
@@ -22,6 +24,7 @@ ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| `", re.MULTILINE)
 CALLED = {
     "key": "key of a thread",
     "frame": "frame of a page",
+    "receipt": "receipt of an erasure",
 }
 
 
@@ -37,6 +40,15 @@ def test_word_meaning_equals_the_glossary(word: str) -> None:
     sentence = WORDS[word]
     assert sentence.endswith(".")
     assert sentence[0].lower() + sentence[1:-1] == glossary()[CALLED.get(word, word)]
+
+
+def test_glossary_has_each_noun_of_lists_and_of_a_person() -> None:
+    singular = {"audit": "audit log"}
+    names = [screen.name for screen in NOUNS] + [route for _, _, route in PERSON_PAGES]
+    nouns = {singular.get(name, name.removesuffix("s")) for name in names}
+    acts = {"fact-add", "fact-act", "block-add", "block-edit"}
+    missing = {noun.replace("-", " ") for noun in nouns - acts} - {*WORDS}
+    assert missing | ({"block", "episode", "assertion"} - {*WORDS}) == set()
 
 
 def test_numbers_in_sentences_equal_the_kernel_constants() -> None:
