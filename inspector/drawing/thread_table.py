@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from inspector.drawing import summaries
+from inspector.drawing import first_words, summaries
 from inspector.drawing.scenes import Context, ThreadScene
 from memoryhub.models.threads import Thread
 from memoryhub.queries.overview import unhealthy
@@ -16,6 +17,11 @@ from memoryhub.queries.threads.last_messages import LastMessage
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import ThreadVerdict
+
+#: Names that end with a UUID, and so tell people nothing.
+_UUID_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$", re.IGNORECASE)
+#: Characters shown of a first message in place of such a name.
+_WORDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,8 @@ class ThreadRow:
     last: LastMessage | None
     #: The beginning of the last message; empty without a message to show.
     preview: str
+    #: First words of a thread whose name is a UUID; empty for any other thread.
+    words: str = ""
     #: Start of each problem by flag; empty when not asked for.
     onsets: Mapping[str, VerdictOnset] = field(default_factory=dict)
 
@@ -134,7 +142,7 @@ def build_table(
     onsets: Mapping[UUID, Mapping[str, VerdictOnset]] | None = None,
     limits: Thresholds,
 ) -> ThreadTable:
-    """Build the table of these threads. Two queries, for any number of threads."""
+    """Build the table of these threads. Four queries, for any number of threads."""
     rows = build_rows(lines, limits=limits, onsets=onsets)
     named = headings or {}
     return ThreadTable(
@@ -154,19 +162,48 @@ def build_rows(
     limits: Thresholds,
     onsets: Mapping[UUID, Mapping[str, VerdictOnset]] | None = None,
 ) -> tuple[ThreadRow, ...]:
-    """Build the rows of these threads. Two queries, for any number of threads."""
+    """Build the rows of these threads. Four queries, for any number of threads."""
     since = onsets or {}
     found = tuple(lines)
     newest = {line.id: line.slots - 1 for line in found if line.slots}
-    last = last_messages.list_last(newest)
+    last, words = last_messages.list_last(newest), _find_first_words(found)
     return tuple(
-        _build_row(line, limits, last.get(line.id), since.get(line.id, {}))
+        _build_row(
+            line,
+            limits,
+            last.get(line.id),
+            since.get(line.id, {}),
+            words=words.get(line.id, ""),
+        )
         for line in found
     )
 
 
+def find_title_words(line: ThreadLine) -> str:
+    """Find the first words of a thread whose name is a UUID, else "". Two queries."""
+    return _find_first_words([line]).get(line.id, "")
+
+
+def _find_first_words(lines: Iterable[ThreadLine]) -> dict[UUID, str]:
+    """Find the first words of threads whose names are UUIDs; a fork's own words."""
+    first = {
+        line.id: line.inherited
+        for line in lines
+        if line.slots > line.inherited and _UUID_NAME.search(line.name)
+        if not line.home
+    }
+    found = last_messages.list_last(first)
+    return {
+        thread: first_words.build_message_words(
+            message.content, message.role, chars=_WORDS
+        ).text
+        for thread, message in found.items()
+        if message.content is not None and not message.struck
+    }
+
+
 def build_row_context(scene: ThreadScene) -> Context:
-    """Build the context of the row that is pushed. Three queries."""
+    """Build the context of the row that is pushed. Five queries."""
     project, line = scene.thread.project, ThreadLine.from_row(scene.thread)
     onsets, limits = unhealthy.get_onsets(project.id), Thresholds.from_project(project)
     (row,) = build_rows([line], limits=limits, onsets=onsets)
@@ -178,11 +215,14 @@ def _build_row(
     limits: Thresholds,
     last: LastMessage | None,
     onsets: Mapping[str, VerdictOnset],
+    *,
+    words: str,
 ) -> ThreadRow:
     return ThreadRow(
         line=line,
         verdicts=verdicts.find_in_line(line, limits),
         last=last,
         preview=summaries.cut_to_preview(last.content) if last else "",
+        words=words,
         onsets=onsets,
     )

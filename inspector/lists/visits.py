@@ -12,10 +12,12 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from inspector.access import access
+from inspector.drawing import thread_table
 from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels
 from inspector.web import asof, shell
 from inspector.web.asof import ShownMoment
+from inspector.web.read_audit import PLAIN
 from inspector.web.visitors import Visitor
 from memoryhub.models.threads import Thread
 
@@ -129,6 +131,9 @@ def render_thread_page(
 ) -> HttpResponse:
     """Render a page about a thread, such as a form; as of now without a scene."""
     shared = panels.build_shared_context(scene or ThreadScene(thread=row))
+    if request.resolver_match and request.resolver_match.url_name not in PLAIN:
+        # The heading calls it, once: a page without the heading asks nothing.
+        shared["title_words"] = partial(thread_table.find_title_words, shared["thread"])
     return shell.render_page(
         request,
         template,

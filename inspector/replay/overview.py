@@ -28,7 +28,7 @@ from memoryhub.queries.memory.nouns import NEWEST
 from memoryhub.queries.observing import observers
 from memoryhub.queries.replay import states
 
-#: Keys, facts, blocks, lines of the log, and records of each noun, that the panel shows.
+#: Most keys, facts, blocks, lines of the log, and records of a noun that are shown.
 GLANCED = 8
 _GLANCED_SCREENS = tuple(screen for screen in NOUNS if screen.glance is not None)
 GLANCES = tuple(screen.glance for screen in _GLANCED_SCREENS if screen.glance)

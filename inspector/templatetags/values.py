@@ -31,6 +31,22 @@ def file_path(block: str) -> str:
     return "/memories/" + bytes_of_path.decode(errors="replace").replace(":", "/")
 
 
+#: Kinds of the keys that LangGraph's saver makes, whose names are digests.
+_SAVER_KEYS = (
+    (re.compile(r"c\.[^.]+\.[^.]+z"), "checkpoint of the graph"),
+    (re.compile(r"c\.[^.]+\.[^.]+z\..+"), "writes after a checkpoint"),
+    (re.compile(r"v\..+"), "text that checkpoints share"),
+)
+
+
+@register.filter
+def key_kind(name: str, thread: str) -> str:
+    """Return what a key of a LangGraph thread holds; empty for any other key."""
+    if not thread.startswith("langgraph:"):
+        return ""
+    return next((kind for form, kind in _SAVER_KEYS if form.fullmatch(name)), "")
+
+
 @register.filter
 def changed_lines(key: KeyDifference) -> tuple[DiffLine, ...]:
     """Return the changed lines of a key's value; all lines if one side is missing."""

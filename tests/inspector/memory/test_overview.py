@@ -243,6 +243,15 @@ def test_overview_lists_blocks_and_items_as_kept(viewer: Client, agent: Agent) -
     assert "Nothing is remembered as of this event" in then
 
 
+def test_keys_of_a_langgraph_thread_say_what_they_hold() -> None:
+    held = values.key_kind("c.root.xvz", "langgraph:order")
+    assert held == "checkpoint of the graph"
+    held = values.key_kind("c.root.xvz.17", "langgraph:order")
+    assert held == "writes after a checkpoint"
+    assert values.key_kind("v.abcd", "langgraph:order") == "text that checkpoints share"
+    assert values.key_kind("v.abcd", "t-1") == ""
+
+
 def test_file_path_is_the_path_that_a_memory_tool_used() -> None:
     assert values.file_path("memories:a:to@20do.md@@2") == "/memories/a/to do.md"
     assert values.file_path("memories:long@@h0123") == ""

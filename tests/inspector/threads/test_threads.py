@@ -408,3 +408,31 @@ def test_closing_a_thread_does_not_wait_for_a_full_queue(
     client.post(f"{LIST}/alpha/close", {"reason": "failed"})
     again = client.post(f"{LIST}/alpha/close", {"reason": "failed"})
     assert again.status_code in (302, 409)
+
+
+def test_thread_named_by_a_uuid_is_titled_by_its_first_words(
+    viewer: Client, agent: Agent
+) -> None:
+    name = "order-01a22c2d-67ff-7ebc-a453-72adb6067fd0"
+    factories.make_thread(agent, name)
+    factories.append(agent, name, "Where is my parcel?", "At the depot.")
+    listed = viewer.get("/p/acme/threads").content.decode()
+    assert ">Where is my parcel?</a>" in listed
+    page = viewer.get(f"/p/acme/threads/{name}").content.decode()
+    assert "<h1 hx-disable>Where is my parcel?</h1>" in page
+    # The page of forks shows no content, and is not audited as if it did.
+    assert (
+        f"<h1>{name}</h1>"
+        in viewer.get(f"/p/acme/threads/{name}/forks").content.decode()
+    )
+
+
+def test_thread_that_waits_for_the_observer_has_a_badge_and_a_flag(
+    viewer: Client, agent: Agent
+) -> None:
+    for name in ("seen", "unseen"):
+        factories.make_thread(agent, name)
+    assert "to observe" not in viewer.get("/p/acme/threads").content.decode()
+    Thread.objects.filter(name="unseen").update(observer_due=True)
+    assert "to observe" in viewer.get("/p/acme/threads").content.decode()
+    assert list_thread_names(viewer, "q=flag:unobserved") == ["unseen"]
