@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
+from tests.harness.instances import prepare_instance
 from tests.promises.forget.faults import Fault, copy_sources, run
+from tests.promises.memory import seeded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SEED, TIMES = 25, 3
+#: The seed to begin with, in the environment.
+ENV = "MEMORYHUB_TEST_SEED"
+#: What a few lives must have seen done.
+ACTS = {"fault", "sweep", "erase", "take", "restore", "observe", "fork"}
+ACTS |= {"evict", "forget_person"}
+LIVE, LIFE_SECONDS = "tests.promises.memory.seeded:live", 300
 #: The machine as it is, but for the search of a shorter failure, which takes minutes.
 MACHINE = """
 from hypothesis import Phase, settings
@@ -47,3 +57,38 @@ def test_seed_repeats_a_failure_of_working_memory(tmp_path: Path) -> None:
         told.append(re.findall(r"\bstate\.\w+\(|reproduce_failure.*", ran.output))
     assert len(told[0]) > 2
     assert told == told[:1] * TIMES
+
+
+@pytest.mark.promise("P25", load="{seeds} lives of 3 processes, each lived twice")
+@pytest.mark.parametrize(
+    "seeds",
+    [2, pytest.param(200, marks=[pytest.mark.nightly, pytest.mark.timeout(14_400)])],
+)
+def test_seed_repeats_the_life_of_a_hub(tmp_path: Path, seeds: int) -> None:
+    """After each act journals fold to the rows, as `seeded` asserts."""
+    first, done = int(os.environ.get(ENV, "1")), set[str]()
+    for seed in range(first, first + seeds):
+        told = trace(tmp_path / f"{seed}", seed)
+        again = trace(tmp_path / f"{seed}-again", seed)
+        assert told == again, repeat_by(seed)
+        done |= {line.split()[0] for line in told if ":" not in line}
+    assert ENV in os.environ or done >= ACTS, ACTS - done
+
+
+def trace(folder: Path, seed: int) -> list[str]:
+    """Live a seed in a fresh instance; return each act, with the digest after it."""
+    told = []
+    with prepare_instance(folder) as instance:
+        for part in range(seeded.PARTS):
+            with instance.start(LIVE, seed, part, MEMORYHUB_TESTING="1") as process:
+                out, errors = process.communicate(timeout=LIFE_SECONDS)
+            killed = part + 1 < seeded.PARTS
+            assert process.returncode == (-signal.SIGKILL if killed else 0), (
+                f"{repeat_by(seed)}\n{out}\n{errors}"
+            )
+            told += [line for line in out.splitlines() if line[0] != "{"]
+    return told
+
+
+def repeat_by(seed: int) -> str:
+    return f"seed {seed}; to repeat it: {ENV}={seed} pytest {__file__} -k life"
