@@ -56,7 +56,6 @@ def test_memory_is_bounded_under_overload(
         for _ in range(rounds):
             told = sum(at_once(overload, **given), Counter[int]())
             assert told.keys() == {201, 401, 413, 429, 503}, told
-            print(memory(server)-before, memory(server, peak=True) - before)
             assert memory(server) - before < GROWTH_BYTES
         assert memory(server, peak=True) - before < PEAK_BYTES
         with Client(server.port, key) as client:
