@@ -203,6 +203,7 @@ def test_drill_erases_again_what_was_erased_since_the_backup(hub: DrilledHub) ->
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == kept
 
 
+@pytest.mark.promise("P27", load="keys that are older than the memory", control=True)
 def test_drill_fails_on_keys_that_are_older_than_the_memory(hub: DrilledHub) -> None:
     older = hub.back_up("older")
     hub.instance.call(f"{HERE}:write_more")

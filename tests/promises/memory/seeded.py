@@ -143,7 +143,8 @@ def live(seed: int, part: int) -> None:
 
 def end_erasures() -> None:
     """Go on with an erasure in the middle of which the part before was killed."""
-    for row in Erasure.objects.exclude(state__in=["planned", "complete"]):
+    for begun in Erasure.objects.exclude(state__in=["planned", "complete"]):
+        row = begun
         while row.state != Erasure.State.COMPLETE:
             row = erasures.advance_erasure(row)
             assert not row.waiting_on, row.waiting_on

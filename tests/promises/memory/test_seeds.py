@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.instances import prepare_instance
-from tests.promises.forget.faults import Fault, copy_sources, run
+from tests.promises.forget.faults import Fault, copy_sources, promised, run
 from tests.promises.memory import seeded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -39,6 +39,12 @@ ENDS_LATE = Fault(
     "memoryhub/kernel/state/working_memory.py",
     "now < self.expires_at",
     "now <= self.expires_at",
+)
+#: A value whose expiry moves back is due at the new one, and no longer at the latest.
+ENDS_EARLY = Fault(
+    "memoryhub/journal/rows/due_rows.py",
+    "dues[place] = max(dues[place], due_at)",
+    "dues[place] = due_at",
 )
 
 
@@ -91,3 +97,19 @@ def trace(folder: Path, seed: int) -> list[str]:
 
 def repeat_by(seed: int) -> str:
     return f"seed {seed}; to repeat it: {ENV}={seed} pytest {__file__} -k life"
+
+
+@pytest.mark.nightly
+@pytest.mark.promise("P25", load="a known fault in rows", control=True)
+def test_seed_repeats_the_failure_of_a_hub(tmp_path: Path) -> None:
+    folder = copy_sources(tmp_path / "copy", [ENDS_EARLY])
+    test = "test_seeds.py::test_seed_repeats_the_life_of_a_hub[3]"
+    told = []
+    for _ in range(TIMES):
+        ran = run(folder, promised(test))
+        assert ran.failed_by("process.returncode =="), ran.output
+        # The seed, each act and the digest after it, and the first row that is wrong.
+        said = r"^E +(?:AssertionError: seed \d+|(?:part|\w+ t-)\d.*)"
+        told.append(re.findall(said, ran.output, re.MULTILINE))
+    assert len(told[0]) > 2
+    assert told == told[:1] * TIMES

@@ -133,6 +133,24 @@ COMPARES_NO_ANCHOR = Fault(
     "or _check_terms(thread) or _check_anchor(thread)",
     "or _check_terms(thread)",
 )
+KEEPS_BODIES = (
+    Fault(
+        "memoryhub/api/http/gate.py",
+        "\n\nasync def read_body(",
+        "\n_KEPT: list[object] = []\n\n\nasync def read_body(",
+    ),
+    Fault(
+        "memoryhub/api/http/gate.py",
+        "    size, more = 0, True\n    try:\n",
+        "    size, more = 0, True\n    _KEPT.append(chunks)\n    try:\n",
+    ),
+)
+TAKES_NUL = Fault(
+    "memoryhub/api/http/gate.py", '        if "\\0" in text:', "        if False:"
+)
+REPLAYS_NOTHING = Fault(
+    "memoryhub/management/drills.py", '    "replay": ("forget", "--replay"),\n', ""
+)
 LOOKS_AT_NO_END = Fault(
     "memoryhub/queries/verify/verification.py",
     "found = _check_events(walk, progress) or _check_rows(walk)",
@@ -191,6 +209,21 @@ CONTROLS = [
         "test_coherence.py::test_no_process_answers_from_before_a_write[150-3]",
         "[late for _, late in outcomes if late] == []",
         WAITS_FOR_NOTICES,
+    ),
+    control(
+        "P19",
+        "a server that keeps each body",
+        "test_overload.py::test_memory_is_bounded_under_overload[3]",
+        "memory(server) - before < GROWTH_BYTES",
+        *KEEPS_BODIES,
+    ),
+    control(
+        "P27",
+        "a restore that replays nothing",
+        "management/verify/test_drill.py::"
+        "test_drill_erases_again_what_was_erased_since_the_backup",
+        "done.returncode == code",
+        REPLAYS_NOTHING,
     ),
     control(
         "P23",
@@ -260,6 +293,13 @@ IN_PROCESS = [
         "api/memory/test_key_expiry.py::test_expired_key_is_invisible_without_a_worker",
         "sorted(await names(api, query)) == left",
         COMPARES_NO_INSTANT,
+    ),
+    control(
+        "P20",
+        "an address with U+0000 that is let through",
+        "api/http/test_bad_inputs.py::test_bad_inputs_are_refused",
+        "(answer.status, answer.code) == (status, code)",
+        TAKES_NUL,
     ),
     control(
         "P23",
