@@ -29,9 +29,15 @@ from tests.harness import killing
 SLOTS = 200
 
 
-def live_in_project() -> None:
-    """Live ann's life, in a project acme."""
-    bundled.live_in_threads(factories.make_agent(projects.create("acme")))
+def live_in_project(more: int = 0) -> None:
+    """Live ann's life, in a project acme, and then so many events more."""
+    agent = factories.make_agent(projects.create("acme"))
+    bundled.live_in_threads(agent)
+    if more:
+        factories.make_thread(agent, "long", user_id="ann")
+    for begin in range(0, more, SLOTS):
+        texts = (f"message {begin + n}" for n in range(SLOTS))
+        factories.append(agent, "long", *texts)
 
 
 def kill_export(path: str) -> None:

@@ -13,15 +13,16 @@ from tests.promises.export.test_exports import export
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 #: The last one before the newest, and all that upgrade a database.
-EARLIER = ("0021", "0002")
+EARLIER = ("0022", "0002")
+EVENTS = 10_000
 
 
-@pytest.mark.promise("P22", load="a person's threads, back by one and by all upgrades")
+@pytest.mark.promise("P22", load=f"{EVENTS:,} events, back by one and by all upgrades")
 def test_migrations_back_and_forward_keep_exports(
     instance: Instance, tmp_path: Path
 ) -> None:
     """Columns and rows that follow from the journals come back by a rebuild."""
-    instance.call("tests.promises.export.bundling:live_in_project")
+    instance.call("tests.promises.export.bundling:live_in_project", EVENTS)
     whole = bundled.comparable(
         bundled.open_bundle(export(instance, tmp_path / "before.zip"))
     )

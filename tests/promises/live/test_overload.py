@@ -50,11 +50,11 @@ def test_memory_is_bounded_under_overload(
         return told
 
     with instance.serve(**UNLIMITED, **LOWERED) as server:
-        given = {"clients": CLIENTS, "key": key, "port": server.port}
-        at_once(overload, **given)
+        at_once(overload, clients=CLIENTS, key=key, port=server.port)
         before = memory(server)
         for _ in range(rounds):
-            told = sum(at_once(overload, **given), Counter[int]())
+            answered = at_once(overload, clients=CLIENTS, key=key, port=server.port)
+            told = sum(answered, Counter[int]())
             assert told.keys() == {201, 401, 413, 429, 503}, told
             assert memory(server) - before < GROWTH_BYTES
         assert memory(server, peak=True) - before < PEAK_BYTES

@@ -12,6 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 import time_machine
@@ -43,7 +44,7 @@ from tests.promises.forget import test_erasures
 from tests.promises.forget.test_erasures import Life
 from tests.promises.journal.appender import tell
 from tests.replay import assert_all_replay
-from tests.services.acts import state_of
+from tests.services.acts import fork, state_of
 
 #: Ids, and the names that erased names are replaced by.
 CHANCE = re.compile(r"~[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -51,7 +52,7 @@ PARTS, STEPS = 3, 40
 #: Commits after which a part is killed.
 COMMITS = (5, 30)
 SLUG = "acme"
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "observe": True,
     "budget_tokens": 2_400,
     "reserved_tokens": 800,
@@ -106,7 +107,7 @@ class SeededLife(Life):
     def fork(self, thread: str) -> None:
         if len(self.threads) < 4:
             name = f"t-{Thread.objects.count()}"
-            test_erasures.fork(self.agent, thread, name)
+            fork(self.agent, thread, name)
 
     def forget_person(self, thread: str) -> None:
         forgetting.forget(get_thread(self.agent, thread).subject)

@@ -19,7 +19,7 @@ SEED, TIMES = 25, 3
 #: The seed to begin with, in the environment.
 ENV = "MEMORYHUB_TEST_SEED"
 #: What a few lives must have seen done.
-ACTS = {"append", "fault", "sweep", "erase", "take", "observe", "fork", "forget_person"}
+ACTS = {"say", "fault", "sweep", "erase", "take", "observe", "fork", "forget_person"}
 LIVE, LIFE_SECONDS = "tests.promises.memory.seeded:live", 300
 #: The machine as it is, but for the search of a shorter failure, which takes minutes.
 MACHINE = """
@@ -40,11 +40,11 @@ ENDS_LATE = Fault(
     "now < self.expires_at",
     "now <= self.expires_at",
 )
-#: A value whose expiry moves back is due at the new one, and no longer at the latest.
-ENDS_EARLY = Fault(
-    "memoryhub/journal/rows/due_rows.py",
-    "dues[place] = max(dues[place], due_at)",
-    "dues[place] = due_at",
+#: A row of a key stays when its time is over.
+STAYS = Fault(
+    "memoryhub/journal/rows/key_rows.py",
+    "return [each.key for each in event.keys]",
+    "return []",
 )
 
 
@@ -102,7 +102,7 @@ def repeat_by(seed: int) -> str:
 @pytest.mark.nightly
 @pytest.mark.promise("P25", load="a known fault in rows", control=True)
 def test_seed_repeats_the_failure_of_a_hub(tmp_path: Path) -> None:
-    folder = copy_sources(tmp_path / "copy", [ENDS_EARLY])
+    folder = copy_sources(tmp_path / "copy", [STAYS])
     test = "test_seeds.py::test_seed_repeats_the_life_of_a_hub[3]"
     told = []
     for _ in range(TIMES):
