@@ -46,7 +46,7 @@ def count() -> None:
     tell(json.dumps(Event.objects.count()))
 
 
-def counted(instance: Instance) -> int:
+def count_events(instance: Instance) -> int:
     return int(instance.call(f"{HERE}:count").split()[-1])
 
 
@@ -54,20 +54,20 @@ def counted(instance: Instance) -> int:
 def test_backup_of_many_events_restores_in_its_time(
     instance: Instance, tmp_path: Path
 ) -> None:
-    """What is lost came after the backup, and what was forgotten is so again."""
+    """Only what came after the backup is lost, and the forgotten is so again."""
     instance.call(f"{HERE}:remember")
     key = instance.managed("create_key", SLUG).strip()
     with backups(instance) as kept:
         kept.take("memory", "keys")
-        events = counted(instance)
+        events = count_events(instance)
         assert events > EVENTS
-        before = exported(instance, tmp_path / "before.zip")
+        before = export_ann(instance, tmp_path / "before.zip")
         with instance.serve() as server:
             write(server, key)
         instance.call(FORGET, "subject")
         began = time.monotonic()
         kept.restore("memory", "keys")
-        assert counted(instance) == events
+        assert count_events(instance) == events
         with instance.serve() as server:
             status, text = ask(server.port, "/api/v1/threads")
             assert (status, "erasures_to_replay" in text) == (503, True)
@@ -76,14 +76,14 @@ def test_backup_of_many_events_restores_in_its_time(
         assert "every chain is whole" in instance.managed("verify", "--all")
         with instance.serve() as server:
             seconds = time.monotonic() - began
-            assert exported(instance, tmp_path / "after.zip") == before
+            assert export_ann(instance, tmp_path / "after.zip") == before
             write(server, key)
             with Client(server.port, key) as client:
                 assert client.get(f"/threads/of-{USER}").status == 410
     assert seconds < SECONDS_A_GB * EVENTS * MESSAGE_BYTES / 1e9
 
 
-def exported(instance: Instance, path: Path) -> object:
+def export_ann(instance: Instance, path: Path) -> object:
     return bundled.comparable(bundled.open_bundle(export(instance, path)))
 
 
