@@ -124,7 +124,7 @@ OFTEN = {**test_erasures.OFTEN, "say": 5, "observe": 3, "restore": 3, "fork": 2}
 OFTEN |= {"make_page": 4, "evict": 3, "fault": 4, "forget_person": 2}
 
 
-def live(seed: int, part: int) -> None:
+def live_part(seed: int, part: int) -> None:
     """Live a part; print each act with the digest of all that is stored after it."""
     clock.use_source(time.time_ns)
     with time_machine.travel(NOON + part * DAY, tick=False) as traveller:

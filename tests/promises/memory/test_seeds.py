@@ -20,7 +20,7 @@ SEED, TIMES = 25, 3
 ENV = "MEMORYHUB_TEST_SEED"
 #: What a few lives must have seen done.
 ACTS = {"say", "fault", "sweep", "erase", "take", "observe", "fork", "forget_person"}
-LIVE, LIFE_SECONDS = "tests.promises.memory.seeded:live", 300
+LIVE, LIFE_SECONDS = "tests.promises.memory.seeded:live_part", 300
 #: The machine as it is, but for the search of a shorter failure, which takes minutes.
 MACHINE = """
 from hypothesis import Phase, settings
