@@ -42,6 +42,7 @@ def _build_rows(ask: ListRequest[Visitor]) -> Context:
     kind = _get_kind(ask)
     if kind != "looks":
         found = _list_batch(ask, ask.after, ask.limit, deeds=kind == "deeds")
+        found = replace(found, items=audit.add_edited(found.items))
         return screens.build_list_context(ask, found)
     views = audit.list_views(
         ask.where.project.id,
@@ -103,6 +104,7 @@ def show(request: HttpRequest, project: str, seq: int) -> HttpResponse:
     line = audit.get_entry(visitor.project.id, seq)
     if line is None:
         raise Http404
+    (line,) = audit.add_edited([line])
     raw = chat.PageRoom().build_json_block(chat.render_json(audit.build_record(line)))
     context = {"line": line, "raw": raw}
     template = "inspector/forget/audit/show.html"

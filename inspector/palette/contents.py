@@ -18,6 +18,7 @@ from inspector.access import access
 from inspector.drawing import first_words
 from inspector.drawing.first_words import Pieces
 from inspector.nouns import NOUNS
+from inspector.palette.project_scans import ProjectScan
 from inspector.web import stored_searches
 from inspector.web.visitors import Visitor
 from memoryhub.errors import BadCursorError
@@ -27,7 +28,7 @@ from memoryhub.queries.lists.cursors import ListScope
 from memoryhub.queries.paging import standings
 from memoryhub.queries.paging.standings import PageStanding, StandingKind
 from memoryhub.queries.search import project_search, searching
-from memoryhub.queries.search.hits import SearchHit
+from memoryhub.queries.search.hits import Closeness, SearchHit
 from memoryhub.queries.search.project_search import SearchPosition
 from memoryhub.queries.search.searching import SearchRequest, SearchResult
 
@@ -35,8 +36,6 @@ from memoryhub.queries.search.searching import SearchRequest, SearchResult
 SHOWN, EACH = 8, 3
 #: One response for a project ends after so many seconds, or threads with hits.
 SECONDS, FOUND_IN = 0.4, 5
-#: Hits after which a project's search waits for the operator.
-REST = 40
 #: Roles and kinds with a colour of their own.
 _HUES = ("user", "assistant", "tool", "system")
 _CHIPS: Mapping[StandingKind, tuple[str, str]] = {
@@ -72,6 +71,7 @@ class HitLine:
     chip: tuple[str, str] | None
     #: The moment of the search; None is now.
     at_seq: int | None
+    closeness: Closeness = "phrase"
 
     @property
     def then(self) -> str:
@@ -89,38 +89,6 @@ class HitLine:
     def name(self) -> str:
         """Return the record's name: its page, its key, or its kind."""
         return self.hit.page or self.hit.key or self.hit.kind
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectScan:
-    """Progress of a project's search, which the page posts back.
-
-    No field may have the name of a built-in property of a form element.
-    """
-
-    #: Cursor of the next thread; empty at the beginning.
-    cursor: str = ""
-    #: Threads searched, and threads with hits.
-    looked: int = 0
-    found_in: int = 0
-    #: Matches in total, and hits shown.
-    total: int = 0
-    shown: int = 0
-    #: `running`: the page asks for more by itself. `ended`: no threads are left.
-    running: bool = True
-    ended: bool = False
-
-    @classmethod
-    def from_post(cls, sent: Mapping[str, str]) -> ProjectScan:
-        """Read the progress that a page posts back; an invalid number is 0."""
-        return cls(
-            cursor=sent.get("cursor", ""),
-            looked=_parse_count(sent.get("looked", "")),
-            found_in=_parse_count(sent.get("found_in", "")),
-            total=_parse_count(sent.get("total", "")),
-            shown=_parse_count(sent.get("shown", "")),
-            running="stop" not in sent,
-        )
 
 
 def search_threads(
@@ -149,36 +117,58 @@ def search_project(
 ) -> tuple[list[HitLine], ProjectScan]:
     """Search the next threads of a project; threads with hits are audited as read.
 
-    About ten queries for each thread with hits, of which there are at most five.
-    Raises BadCursorError.
+    Hits that are not shown are counted. About ten queries for each thread with shown
+    hits, of which there are at most five. Raises BadCursorError.
     """
     if not scan.running:
         return [], scan
-    began, lines, before = time.monotonic(), list[HitLine](), scan
+    began, lines, shown_in, full = time.monotonic(), list[HitLine](), 0, False
     place = _open_cursor(visitor.project, scan.cursor)
     for found in project_search.iter_project(visitor.project.id, request, after=place):
-        scan = _add_result(
-            scan, found.result, _seal_cursor(visitor.project, found.place)
-        )
+        new = scan.add_thread(found, _seal_cursor(visitor.project, found.place))
+        # A thread whose pass may show nothing more waits for the operator.
+        full = not new.can_go_on
+        if full:
+            break
+        scan = new
         if found.result.items:
             found.thread.project = visitor.project
             visitor.note_threads([found.thread])
-            lines += _build_lines(
-                visitor.project, found.thread, found.result, None, address
-            )
-        enough = scan.found_in - before.found_in == FOUND_IN
+        if result := _select_shown(found.result, request, scan):
+            of_thread = [
+                replace(line, closeness=_find_closeness(line.hit, request))
+                for line in _build_lines(
+                    visitor.project, found.thread, result, None, address
+                )
+            ]
+            scan = scan.add_hits(line.closeness for line in of_thread)
+            lines, shown_in = [*lines, *of_thread], shown_in + 1
         # A thread that was skipped took no time: its hundred was read before.
         paused = found.result.searched or found.looked % project_search.CHUNK == 0
-        if enough or (paused and time.monotonic() - began > SECONDS):
+        slow = paused and time.monotonic() - began > SECONDS
+        if shown_in == FOUND_IN or slow:
             break
     else:
         scan = replace(scan, ended=True)
-    shown = before.shown + len(lines)
-    return lines, replace(
-        scan,
-        shown=shown,
-        running=not scan.ended and shown // REST == before.shown // REST,
-    )
+    spent = scan.spent + int((time.monotonic() - began) * 1_000)
+    scan = replace(scan, spent=spent)
+    goes_on = scan.can_go_on and not full and not scan.ended
+    return lines, replace(scan, running=goes_on)
+
+
+def _select_shown(
+    result: SearchResult, request: SearchRequest, scan: ProjectScan
+) -> SearchResult | None:
+    """Leave the hits that the scan may still show; None without any."""
+    items = [
+        hit for hit in result.items if scan.can_show(_find_closeness(hit, request))
+    ]
+    return replace(result, items=(*items,)) if items else None
+
+
+def _find_closeness(hit: SearchHit, request: SearchRequest) -> Closeness:
+    """Find how close a hit is to the typed words; in an order by time all are equal."""
+    return hit.find_closeness(request.query) if request.order == "best" else "phrase"
 
 
 def list_recalled_hits(visitor: Visitor, result: SearchResult) -> list[HitLine]:
@@ -194,16 +184,6 @@ def list_recalled_hits(visitor: Visitor, result: SearchResult) -> list[HitLine]:
             part = replace(result, items=own)
             found[hit.thread] = iter(_build_lines(visitor.project, row, part, None))
     return [next(found[hit.thread]) for hit in result.items]
-
-
-def _add_result(scan: ProjectScan, result: SearchResult, cursor: str) -> ProjectScan:
-    return replace(
-        scan,
-        cursor=cursor,
-        looked=scan.looked + 1,
-        found_in=scan.found_in + bool(result.items),
-        total=scan.total + result.total,
-    )
 
 
 def _build_lines(
@@ -294,7 +274,7 @@ def _build_chip(standing: PageStanding, *, live: bool) -> tuple[str, str]:
 
 def _seal_cursor(project: Project, place: SearchPosition) -> str:
     return _build_listing(project).seal(
-        [place.listed_at.isoformat(), str(place.thread)]
+        [place.listed_at.isoformat(), str(place.thread), *place[2:]]
     )
 
 
@@ -302,15 +282,12 @@ def _open_cursor(project: Project, cursor: str) -> SearchPosition | None:
     if not cursor:
         return None
     try:
-        at, thread = _build_listing(project).open(cursor)
-        return SearchPosition(datetime.fromisoformat(at), UUID(thread))
+        at, thread, pass_at, to_come = _build_listing(project).open(cursor)
+        at = datetime.fromisoformat(at)
+        return SearchPosition(at, UUID(thread), pass_at, (*to_come,))
     except (TypeError, ValueError):
         raise BadCursorError from None
 
 
 def _build_listing(project: Project) -> ListScope:
     return ListScope(name="said", project=project.id)
-
-
-def _parse_count(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

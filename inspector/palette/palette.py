@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import get_args
 from urllib.parse import urlsplit
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,7 +20,8 @@ from django.views.decorators.http import require_http_methods
 from inspector.access import access
 from inspector.access.access import require_signed_in, require_signed_in_panel
 from inspector.palette import contents, previews, targets, typed
-from inspector.palette.contents import HitLine, ProjectScan
+from inspector.palette.contents import HitLine
+from inspector.palette.project_scans import ProjectScan
 from inspector.palette.targets import PaletteTarget
 from inspector.palette.typed import TypedSearch
 from inspector.web import shell, stored_searches
@@ -29,6 +31,7 @@ from memoryhub.kernel.search.ranking import ORDERS, Order
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.search.hits import Closeness
 from memoryhub.queries.search.searching import SearchRequest, SearchResult
 from memoryhub.queries.threads import name_search
 from memoryhub.queries.threads.threads import ThreadLine
@@ -74,6 +77,19 @@ class ContentMatches:
     #: Result for threads; None while the whole project is searched.
     result: SearchResult | None = None
     scan: ProjectScan | None = None
+
+    @property
+    def lists(self) -> list[tuple[Closeness, list[HitLine]]]:
+        """Return the hits by how close they are to the typed words, closest first."""
+        return [
+            (name, [line for line in self.lines if line.closeness == name])
+            for name in get_args(Closeness)
+        ]
+
+    @property
+    def is_first(self) -> bool:
+        """Tell whether the scan has shown no other hits before these."""
+        return self.scan is not None and self.scan.shown == len(self.lines)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -264,9 +280,11 @@ def _iter_groups(place: SearchOrigin, read: TypedSearch) -> Iterator[TargetGroup
         # Nothing has a phrase or a role as its name.
         return
     words = tuple(word.lower() for word in read.words)
+    # Nearly every name has a single letter.
+    longer = [word for word in read.words if len(word) > 1 or word.isdigit()]
     threads = name_search.list_threads(
         place.visitor.project,
-        read.words,
+        longer or read.words,
         terms=read.terms,
         now=clock.now(),
         limit=MAX_LINES,

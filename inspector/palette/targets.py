@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 from django.urls import reverse
 
@@ -31,13 +34,18 @@ class PaletteTarget:
 
     @property
     def pieces(self) -> list[tuple[bool, str]]:
-        """Split the title into pieces, each with whether it is a searched word."""
-        folded, pieces, at = self.title.lower(), list[tuple[bool, str]](), 0
-        while found := _find_next_word(folded, self.words, at):
-            begin, end = found
-            pieces += [(False, self.title[at:begin]), (True, self.title[begin:end])]
-            at = end
-        return [piece for piece in [*pieces, (False, self.title[at:])] if piece[1]]
+        """Split the title into pieces, each with whether it is a searched word.
+
+        A word is marked whole: where it holds three typed letters, begins with two, or
+        is the one that was typed.
+        """
+        found = (
+            (_is_found(each, self.words), each) for each in _split_title(self.title)
+        )
+        return [
+            (marked, "".join(each for _, each in pieces))
+            for marked, pieces in groupby(found, key=itemgetter(0))
+        ]
 
     def has_words(self, words: tuple[str, ...]) -> bool:
         """Tell whether title and further words contain all of `words`."""
@@ -45,15 +53,23 @@ class PaletteTarget:
         return all(word in called for word in words)
 
 
-def _find_next_word(
-    text: str, words: tuple[str, ...], at: int
-) -> tuple[int, int] | None:
-    found = [(text.find(word, at), -len(word)) for word in words]
-    there = [(begin, length) for begin, length in found if begin >= 0]
-    if not there:
-        return None
-    begin, length = min(there)
-    return begin, begin - length
+def _split_title(title: str) -> list[str]:
+    """Split a title into words and what stands between them."""
+    return [each for each in re.split(r"([^\W_]+)", title) if each]
+
+
+def _is_found(word: str, typed: tuple[str, ...]) -> bool:
+    folded = word.lower()
+    if not folded.isalnum():
+        return False
+    return any(
+        each == folded
+        or (len(each) > 1 and folded.startswith(each))
+        or (len(each) > 2 and each in folded)
+        # A typed name is of several words.
+        or folded in _split_title(each)
+        for each in typed
+    )
 
 
 #: Required role, route, title, and further words.

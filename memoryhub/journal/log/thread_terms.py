@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from datetime import datetime
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -72,7 +73,7 @@ _DAY = 86_400_000_000
 
 
 class ThreadHashes(NamedTuple):
-    """Sorted hashes of the terms and stems of a thread's records, up to its head.
+    """Sorted hashes of the terms, stems and neighbours in a thread, up to its head.
 
     Python hashes text by a secret of the process, so no hash tells its word.
     """
@@ -108,6 +109,11 @@ def forget(subject: UUID) -> None:
 def hash_term(term: str) -> int:
     """Hash a term or a stem as `read_hashes` does."""
     return hash(term) & _HASH
+
+
+def hash_neighbours(found: Sequence[str]) -> set[int]:
+    """Hash each two terms that follow each other, as `read_hashes` does."""
+    return {hash(pair) & _HASH for pair in pairwise(found)}
 
 
 def read_hashes(threads: Sequence[Thread]) -> dict[UUID, Numbers]:
@@ -150,16 +156,18 @@ def _iter_hashes(new: dict[UUID, Thread]) -> Iterator[tuple[Thread, Numbers]]:
             reading = _RecordReader.build(row)
         except (KeyMissingError, SubjectErasedError):
             continue
-        every = set[str]()
+        every, pairs = set[str](), set[int]()
         for record in filter(None, map(reading.read_record, events[row.id])):
-            every.update(terms.list_terms(record.text))
+            found = terms.list_terms(record.text)
+            every.update(found)
+            pairs |= hash_neighbours(found)
             every.update(terms.list_terms(record.sender))
             every.update(build_dates(record.time // _DAY * _DAY))
-        yield row, _hash_terms({*every, *map(stem, every)})
+        yield row, _sort_hashes({*map(hash_term, {*every, *map(stem, every)}), *pairs})
 
 
-def _hash_terms(found: Iterable[str]) -> Numbers:
-    values = np.fromiter(map(hash_term, found), np.uint32)
+def _sort_hashes(hashes: Iterable[int]) -> Numbers:
+    values = np.fromiter(hashes, np.uint32)
     values.sort()
     return values
 

@@ -42,6 +42,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DropReason = Literal["erased", "no_match"]
 #: Number of records left unopened: their facts are filtered out or already shown.
 UnopenedCount = int
+#: Whether a text holds a query's words side by side, or all of them, or some.
+Closeness = Literal["phrase", "words", "some"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,17 @@ class SearchHit:
     def marks(self) -> str:
         """Return the marks in words, as shown beside the text."""
         return marks.join_marks(self.marked)
+
+    def find_closeness(self, query: SearchQuery) -> Closeness:
+        """Find how much of a query's words the text holds; a phrase as its excerpt."""
+        spoken = [term for word in query.words for term in word.spoken]
+        if not spoken or excerpts.has_phrase(
+            excerpts.split_words(self.excerpt.text), spoken
+        ):
+            return "phrase"
+        held = {each.term for each in self.why}
+        told = [{*word.terms} - terms.STOP for word in query.words]
+        return "words" if all(held & word for word in told if word) else "some"
 
 
 def iter_hits(

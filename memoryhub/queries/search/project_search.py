@@ -1,14 +1,17 @@
-"""Search of a project, thread by thread, newest first. Never writes; slow, stoppable.
+"""Search of a project, thread by thread. Never writes; slow, stoppable.
+
+Threads that hold the words of the query side by side come first, then threads that hold
+all words, then threads that hold some; newest first in each pass.
 
 For operators with a purpose: the caller audits each thread's result before showing it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple, get_args
 from uuid import UUID
 
 from django.db.models import Q
@@ -21,11 +24,13 @@ from memoryhub.queries.search.searching import (
     SearchResult,
     search_thread,
 )
-from memoryhub.queries.search.term_filters import TermFilter
+from memoryhub.queries.search.term_filters import Fit, TermFilter
 from memoryhub.queries.threads import threads
 
 #: Number of threads read in one statement.
 CHUNK = 100
+#: How the threads of each pass fit, likeliest first.
+PASSES: Final[tuple[Fit, ...]] = get_args(Fit)
 
 
 class SearchPosition(NamedTuple):
@@ -33,6 +38,9 @@ class SearchPosition(NamedTuple):
 
     listed_at: datetime
     thread: UUID
+    #: Index in `PASSES`, and the indexes of the passes that have threads to come.
+    pass_at: int = 0
+    to_come: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +48,11 @@ class ThreadFound:
     """The result of one thread in a project search, and the search's progress."""
 
     thread: Thread
-    #: Without items if the thread has no match.
+    #: Without items if the thread has no match, or is for another pass.
     result: SearchResult
-    #: Number of threads searched so far, including this thread.
+    #: Number of threads seen so far in this pass, including this thread.
     looked: int
-
-    @property
-    def place(self) -> SearchPosition:
-        return SearchPosition(self.thread.listed_at, self.thread.id)
+    place: SearchPosition
 
 
 def iter_project(
@@ -55,31 +60,57 @@ def iter_project(
 ) -> Generator[ThreadFound]:
     """Yield each thread of a project with its search result, newest first.
 
-    `after` continues behind a thread that was searched before. A thread created or
-    moved during the search may be left out. The search works at most 100 threads ahead:
-    a caller stops it by not asking for the next thread. Forks also show what they
-    inherit. Three queries per 100 threads, and those of `search_thread` for each thread
-    that can match. Subjects that are restricted or being erased are left out; a subject
-    without its key gives an empty, degraded result.
+    A pass searches the threads of one fit. A next pass begins again at the newest
+    thread, if threads of its fit were seen. `after` continues behind a thread that was
+    searched before. A thread created or moved during the search may be left out. The
+    search works at most 100 threads ahead: a caller stops it by not asking for the next
+    thread. Forks also show what they inherit. Three queries per 100 threads of a pass,
+    and those of `search_thread` for each thread that can match. Subjects that are
+    restricted or being erased are left out; a subject without its key gives an empty,
+    degraded result.
     """
-    looked, last = 0, after
     filtered = TermFilter.build(request.query)
+    pass_at = after.pass_at if after else 0
+    to_come = {*after.to_come} if after else set[int]()
+    last = after
+    while True:
+        looked = 0
+        for batch in _iter_batches(project, last):
+            fits = filtered.find_fits(batch)
+            for thread in batch:
+                looked, fit = looked + 1, fits[thread.id]
+                result = SearchResult(reason="no_match")
+                if fit == PASSES[pass_at]:
+                    result = _search(thread, request)
+                elif fit and (other := PASSES.index(fit)) > pass_at:
+                    to_come.add(other)
+                here = (thread.listed_at, thread.id, pass_at, (*sorted(to_come),))
+                yield ThreadFound(
+                    thread=thread,
+                    result=result,
+                    looked=looked,
+                    place=SearchPosition(*here),
+                )
+        if not to_come:
+            return
+        pass_at, last = min(to_come), None
+        to_come.remove(pass_at)
+
+
+def _search(thread: Thread, request: SearchRequest) -> SearchResult:
+    try:
+        return search_thread(thread, request)
+    except KeyMissingError:
+        return SearchResult(degraded=("key",))
+
+
+def _iter_batches(project: UUID, last: SearchPosition | None) -> Iterator[list[Thread]]:
     rows = threads.filter_visible(project).exclude(status=Thread.Status.ERASED)
     rows = rows.filter(subject__state=Subject.State.ACTIVE).select_related("subject")
     while True:
         left = rows if last is None else rows.filter(_build_after(last))
         batch = list(left.order_by("-listed_at", "id")[:CHUNK])
-        hopeless = filtered.list_hopeless_threads(batch)
-        for thread in batch:
-            looked += 1
-            try:
-                if thread.id in hopeless:
-                    result = SearchResult(reason="no_match")
-                else:
-                    result = search_thread(thread, request)
-            except KeyMissingError:
-                result = SearchResult(degraded=("key",))
-            yield ThreadFound(thread=thread, result=result, looked=looked)
+        yield batch
         if len(batch) < CHUNK:
             return
         last = SearchPosition(batch[-1].listed_at, batch[-1].id)

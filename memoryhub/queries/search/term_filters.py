@@ -5,8 +5,9 @@ A filter leaves out no thread that matches. Other threads may pass.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 from uuid import UUID
 
 from memoryhub.journal.log import thread_terms
@@ -16,41 +17,68 @@ from memoryhub.kernel.search.arrays import Numbers
 from memoryhub.kernel.search.parsing import SearchQuery
 from memoryhub.models.threads import Thread
 
+#: What a thread may hold of a query, likeliest first: its words side by side, all of
+#: them, or some.
+Fit = Literal["phrase", "all", "some"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermFilter:
-    """Hashes of a query: a matching thread has one of `any_of`, and all of `all_of`."""
+    """Hashes of a query: a matching thread has one of a word's, and all of `all_of`."""
 
-    any_of: frozenset[int]
+    #: Hashes of each word's forms.
+    each_of: tuple[frozenset[int], ...]
     all_of: frozenset[int]
+    #: Hashes of each two words that are typed side by side.
+    neighbours: frozenset[int] = frozenset()
 
     @classmethod
     def build(cls, query: SearchQuery) -> TermFilter:
         """Build the filter of a query, from its terms, their stems and dates."""
-        stem = terms.build_stemmer()
-        every = {term for word in query.wanted for term in word.terms}
-        every = (every - terms.STOP) or every
-        forms = {form for term in every for form in (term, stem(term))}
-        forms |= {terms.build_date_term(each) for each in every}
+        words = [{*word.terms} for word in query.wanted]
+        words = [kept for word in words if (kept := word - terms.STOP)] or words
         return cls(
-            any_of=frozenset(map(hash_term, forms)),
+            each_of=tuple(_hash_forms(word) for word in words),
             all_of=frozenset(hash_term(w) for phrase in query.phrases for w in phrase),
+            neighbours=frozenset(
+                pair
+                for typed in (*query.phrases, _list_typed(query))
+                for pair in thread_terms.hash_neighbours(typed)
+            ),
         )
 
-    def list_hopeless_threads(self, threads: Sequence[Thread]) -> Collection[UUID]:
-        """List the threads that can't match, of threads that come with their subjects.
+    def find_fits(self, threads: Sequence[Thread]) -> dict[UUID, Fit | None]:
+        """Find how threads fit, None for a thread that can't match.
 
+        `threads` come with their subjects. A thread that nothing is known of fits best.
         Two queries, or none where no thread moved.
         """
-        if not self.any_of:
-            return ()
-        found = thread_terms.read_hashes(threads)
-        return {thread for thread, each in found.items() if not self._can_match(each)}
+        fits: dict[UUID, Fit | None] = {each.id: "phrase" for each in threads}
+        if self.each_of:
+            found = thread_terms.read_hashes(threads)
+            fits |= {thread: self._find_fit(each) for thread, each in found.items()}
+        return fits
 
-    def _can_match(self, values: Numbers) -> bool:
-        return any(_has_value(values, each) for each in self.any_of) and all(
-            _has_value(values, each) for each in self.all_of
+    def _find_fit(self, values: Numbers) -> Fit | None:
+        held = [any(_has_value(values, n) for n in word) for word in self.each_of]
+        if not any(held) or not all(_has_value(values, n) for n in self.all_of):
+            return None
+        if not all(held):
+            return "some"
+        return (
+            "phrase" if all(_has_value(values, n) for n in self.neighbours) else "all"
         )
+
+
+def _list_typed(query: SearchQuery) -> list[str]:
+    return [term for word in query.words for term in word.terms]
+
+
+def _hash_forms(word: Iterable[str]) -> frozenset[int]:
+    stem = terms.build_stemmer()
+    forms = {form for term in word for form in (term, stem(term))}
+    forms |= {terms.build_date_term(each) for each in word}
+    return frozenset(map(hash_term, forms))
 
 
 def _has_value(values: Numbers, wanted: int) -> bool:

@@ -147,6 +147,21 @@ def test_audit_entry_links_its_thread_and_actor(
     ) == [row.seq]
 
 
+def test_audit_names_the_records_of_an_edit(
+    browser: Browser, officer: Client, agent: Agent
+) -> None:
+    append(agent, "t-1", "hello")
+    editor = browser("editor")
+    form = {"key": "ui.theme", "value": '"secret"'}
+    assert editor.post("/p/acme/threads/t-1/keys/set", form).status_code == 302
+    row = AuditEntry.objects.get(action="operator.edited")
+    event = f'<a href="/p/acme/threads/t-1/events/{row.first_seq}">key.set</a>'
+    for path in (PATH, f"{PATH}/{row.seq}"):
+        page = " ".join(read_text(officer.get(path)).split())
+        assert f"{event} ui.theme" in page
+        assert "secret" not in page
+
+
 def test_audit_entry_opens_in_its_own_project_only(
     officer: Client, acme: Project, zeta: Project
 ) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 
-from inspector.palette import contents
+from inspector.palette import contents, project_scans
 from inspector.web import read_audit, stored_searches
 from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.models.access.audit import AuditEntry
@@ -121,8 +122,8 @@ def test_thread_search_takes_filters_and_phrases(
     assert len(hits(page)) == 2
     assert "<h2>Threads</h2>" not in page
     assert hits(look(viewer, "role:user EUR", thread="refund")) == []
-    assert 'id="said"' not in look(viewer, "status:open", thread="refund")
-    assert 'id="said"' not in look(viewer, "event 3", thread="refund")
+    assert 'id="said-' not in look(viewer, "status:open", thread="refund")
+    assert 'id="said-' not in look(viewer, "event 3", thread="refund")
 
 
 @pytest.mark.parametrize("scope", ["thread", "project"])
@@ -357,7 +358,8 @@ def test_project_scan_stops_when_told(viewer: Client, many: list[str]) -> None:
     first = look(viewer, "ferry", "said", **without_stop(scan_of(begun)))
     stopped = look(viewer, "ferry", "said", **without_stop(scan_of(first)), stop="1")
     assert hits(stopped) == []
-    assert without_stop(scan_of(stopped)) == without_stop(scan_of(first))
+    further = {**without_stop(scan_of(first)), "further": "1"}
+    assert without_stop(scan_of(stopped)) == further
     assert "Search further" in stopped
     assert "load" not in re.findall(r'hx-trigger="([^"]*)"', stopped)[0]
     # The scan continues where it stopped, and only when asked.
@@ -368,10 +370,31 @@ def test_project_scan_stops_when_told(viewer: Client, many: list[str]) -> None:
 def test_project_scan_pauses_before_reading_the_whole_project(
     viewer: Client, many: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contents, "REST", 10)
+    monkeypatch.setattr(project_scans, "CLOSE", 4)
     first = look(viewer, "ferry", "said")
+    assert len(hits(first)) == 4
     assert "Search further" in first
     assert "load" not in re.findall(r'hx-trigger="([^"]*)"', first)[0]
+    rest = look(viewer, "ferry", "said", **without_stop(scan_of(first)))
+    assert len(hits(rest)) == 4
+    monkeypatch.setattr(project_scans, "BUDGET", 0)
+    assert "Search further" in look(viewer, "ferry", "said")
+
+
+def test_project_scan_shows_an_old_phrase_before_newer_weaker_hits(
+    viewer: Client, agent: Agent, many: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    factories.append(agent, "talk-0", "No seat is left on the slow night ferry.")
+    factories.append(agent, "talk-1", "A slow ferry, late at night.")
+    Thread.objects.filter(name="talk-0").update(listed_at=clock.now() - timedelta(9))
+    monkeypatch.setattr(project_scans, "WEAKER", 2)
+    page = look(viewer, "slow night ferry")
+    lists = page.split('<ul id="said-')[1:]
+    assert [each.partition('"')[0] for each in lists] == ["phrase", "words", "some"]
+    assert [threads_in(each) for each in lists] == [["talk-0"], ["talk-1"], ["talk-0"]]
+    rest = look(viewer, "slow night ferry", "said", **without_stop(scan_of(page)))
+    assert threads_in(rest) == ["talk-7"]
+    assert "now for some words, searched 1 of 8" in " ".join(rest.split())
 
 
 def test_search_reads_are_audited(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from inspector.palette.targets import PaletteTarget
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
@@ -60,6 +61,25 @@ def test_palette_filters_narrow_the_threads(
     found = links(search(viewer, "label.team:red"))
     assert {*found} == {"/p/acme/threads/t-1", "/p/acme/threads/t-1.alt"}
     assert links(search(viewer, "status:closed")) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "marked"),
+    [
+        (("a", "s"), []),
+        (("lis",), ["lisbon"]),
+        (("bo",), []),
+        (("isbo", "re"), ["rebook", "lisbon"]),
+        (("a-storm",), ["a", "storm"]),
+    ],
+)
+def test_target_marks_whole_words_of_its_title(
+    typed: tuple[str, ...], marked: list[str]
+) -> None:
+    title = "rebook-lisbon/storm" if typed == ("a", "s") else "rebook-lisbon-a-storm"
+    target = PaletteTarget(title=title, kind="thread", words=typed)
+    assert "".join(text for _, text in target.pieces) == title
+    assert [text for found, text in target.pieces if found] == marked
 
 
 @pytest.mark.parametrize(

@@ -343,6 +343,40 @@ def test_project_scan_skips_threads_that_can_not_match(
     assert find("zebra") == ["t-2"]
 
 
+def test_project_scan_begins_with_the_likeliest_threads(agent: Agent) -> None:
+    talks = ("a lamp ferry", "a lamp", "a ferry, a lamp", "a kite", "the ferry")
+    for n, said in enumerate(talks):
+        factories.append(agent, f"t-{n}", said)
+    request = SearchRequest.parse("lamp ferry")
+    scan = [*iter_project(agent.project, request)]
+    found = [each.thread.name for each in scan if each.result.items]
+    assert found == ["t-0", "t-2", "t-4", "t-1"]
+    assert [each.looked for each in scan] == [1, 2, 3, 4, 5] * 3
+    for at, place in enumerate(each.place for each in scan):
+        rest = [*iter_project(agent.project, request, after=place)]
+        assert [each.place for each in rest] == [each.place for each in scan[at + 1 :]]
+    # Without threads of a pass there is none.
+    assert len([*iter_project(agent.project, SearchRequest.parse("kite"))]) == 5
+
+
+@pytest.mark.parametrize(
+    ("said", "closeness"),
+    [
+        ("The slow night ferry.", "phrase"),
+        ("Slow: a ferry in the night.", "words"),
+        ("Nights on slow ferries.", "words"),
+        ("A ferry.", "some"),
+    ],
+)
+def test_hit_tells_how_close_it_is_to_the_query(
+    agent: Agent, said: str, closeness: str
+) -> None:
+    factories.append(agent, "t-1", said)
+    request = SearchRequest.parse("the slow night ferry")
+    (hit,) = search_thread(factories.get_thread(agent, "t-1"), request).items
+    assert hit.find_closeness(request.query) == closeness
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,0 +1,107 @@
+"""Progress of a project's search, which the page posts back. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import get_args
+
+from memoryhub.queries.search.hits import Closeness
+from memoryhub.queries.search.project_search import ThreadFound
+
+#: A search goes on by itself for so many milliseconds of search, and so many hits with
+#: the phrase. It shows so many hits with all words, and with some, and counts others.
+BUDGET, CLOSE, WEAKER = 10_000, 200, 40
+_NUMBERS = (
+    *("looked", "found_in", "total", "phrase", "words", "some", "spent", "further"),
+    "later",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectScan:
+    """Progress of a project's search.
+
+    No field may have the name of a built-in property of a form element.
+    """
+
+    #: Cursor of the next thread; empty at the beginning.
+    cursor: str = ""
+    #: Threads passed, and threads with hits.
+    looked: int = 0
+    found_in: int = 0
+    #: Matches in total, and hits shown, by how close they are to the typed words.
+    total: int = 0
+    phrase: int = 0
+    words: int = 0
+    some: int = 0
+    #: Milliseconds searched, and how often the operator has let the search go on.
+    spent: int = 0
+    further: int = 0
+    #: Index of the pass: threads with the phrase, then with all words, then with some.
+    later: int = 0
+    #: `running`: the page asks for more by itself. `ended`: no threads are left.
+    running: bool = True
+    ended: bool = False
+
+    @classmethod
+    def from_post(cls, sent: Mapping[str, str]) -> ProjectScan:
+        """Read the progress that a page posts back; an invalid number is 0."""
+        numbers = {name: _parse_count(sent.get(name, "")) for name in _NUMBERS}
+        cursor, running = sent.get("cursor", ""), "stop" not in sent
+        return cls(cursor=cursor, running=running, **numbers)
+
+    @property
+    def numbers(self) -> list[tuple[str, int]]:
+        """Return the numbers that the page posts back, by name."""
+        return [(name, getattr(self, name)) for name in _NUMBERS]
+
+    @property
+    def shown(self) -> int:
+        """Return the number of hits shown."""
+        return self.phrase + self.words + self.some
+
+    @property
+    def next_further(self) -> int:
+        """Return `further` as it is after the operator lets the search go on again."""
+        return self.further + 1
+
+    @property
+    def can_go_on(self) -> bool:
+        """Tell whether the search may go on by itself."""
+        # A thread of a later pass holds no text with the phrase, or with all words.
+        coming = get_args(Closeness)[self.later :]
+        can_show = self.can_show("phrase") and any(map(self.can_show, coming))
+        return can_show and self.spent < BUDGET * self.next_further
+
+    def can_show(self, closeness: Closeness) -> bool:
+        """Tell whether one more hit may be shown before the operator asks for more."""
+        most = CLOSE if closeness == "phrase" else WEAKER
+        shown = {"phrase": self.phrase, "words": self.words, "some": self.some}
+        return shown[closeness] < most * self.next_further
+
+    def add_thread(self, found: ThreadFound, cursor: str) -> ProjectScan:
+        """Return the progress after one more thread."""
+        return replace(
+            self,
+            cursor=cursor,
+            looked=self.looked + 1 if found.place.pass_at == self.later else 1,
+            later=found.place.pass_at,
+            found_in=self.found_in + bool(found.result.items),
+            total=self.total + found.result.total,
+        )
+
+    def add_hits(self, shown: Iterable[Closeness]) -> ProjectScan:
+        """Return the progress after hits were shown."""
+        count = Counter(shown)
+        return replace(
+            self,
+            phrase=self.phrase + count["phrase"],
+            words=self.words + count["words"],
+            some=self.some + count["some"],
+        )
+
+
+def _parse_count(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
