@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from inspector.drawing.scenes import Context
+from inspector.knowledge import version_changes
+from inspector.knowledge.version_changes import ChangedPiece
 from inspector.lists import screens
 from inspector.lists.person_visits import PersonVisit
 from inspector.lists.screens import ListRequest, Screen
@@ -21,6 +23,19 @@ BESIDE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownVersion:
+    """Version of a block, with its words that changed since the version before."""
+
+    version: BlockVersion
+    pieces: tuple[ChangedPiece, ...]
+
+    @property
+    def is_marked(self) -> bool:
+        """Tell whether a word came or is gone."""
+        return any(mark for mark, _ in self.pieces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownBlock:
     """Block with its versions, or with the turns that carried it, if these are open."""
 
@@ -29,7 +44,7 @@ class ShownBlock:
     turns: int
     #: Query that lists the turns.
     turns_query: str
-    versions: tuple[BlockVersion, ...] = ()
+    versions: tuple[ShownVersion, ...] = ()
     #: Batch of those turns, newest first; None while they are closed.
     carriers: ListBatch[CarryingTurn] | None = None
     #: Query that lists the turns before `carriers`; empty without any.
@@ -96,9 +111,18 @@ def _build_shown_block(
     )
 
 
-def _list_versions(visit: Visit, view: BlockView) -> tuple[BlockVersion, ...]:
-    at = visit.moment.at_seq
-    return tuple(blocks.list_versions(visit.row, view.page_id, seq=at, limit=BESIDE))
+def _list_versions(visit: Visit, view: BlockView) -> tuple[ShownVersion, ...]:
+    """List the newest versions with their changes. One query."""
+    at, limit = visit.moment.at_seq, BESIDE + 1
+    found = blocks.list_versions(visit.row, view.page_id, seq=at, limit=limit)
+    older = [each.text for each in found[1:]] + [None]
+    return tuple(
+        ShownVersion(
+            version=each,
+            pieces=(*version_changes.list_changes(before, each.text or ""),),
+        )
+        for each, before in zip(found[:BESIDE], older, strict=False)
+    )
 
 
 SCREEN = Screen(folder="knowledge/blocks", scope=screens.PERSON, lines=_build_list)

@@ -80,6 +80,7 @@ def test_thread_export_equals_the_filter(talk: None, page: Page) -> None:
 
 def test_facets_narrow_the_list(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads")
+    page.locator("#facets").get_by_text("Narrow down").click()
     page.locator("#facets").get_by_role("link", name="blue").click()
     expect(page.locator(".threads .name a[data-row]")).to_have_text(["blue-1"])
     assert "label.team" in page.url

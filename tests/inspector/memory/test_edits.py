@@ -141,7 +141,7 @@ def test_cleared_keys_are_restored_from_a_checkpoint(
 ) -> None:
     assert f'href="{T}/clear-keys"' in text_of(editor, f"{T}/keys")
     page = text_of(editor, f"{T}/clear-keys")
-    assert page.index("Leave them") < page.index(">Clear 3 keys</button>")
+    assert page.index(">Cancel</a>") < page.index(">Clear 3 keys</button>")
     where = send_form(editor, f"{T}/clear-keys", {})
     assert where == f"{T}/keys?kept=19"
     page = text_of(editor, where)
