@@ -152,8 +152,9 @@ def test_audit_names_the_records_of_an_edit(
 ) -> None:
     append(agent, "t-1", "hello")
     editor = browser("editor")
-    form = {"key": "ui.theme", "value": '"secret"'}
-    assert editor.post("/p/acme/threads/t-1/keys/set", form).status_code == 302
+    form = {"key": "ui.theme", "value": '"secret"', "expiry": "none"}
+    answer: Any = editor.post("/p/acme/threads/t-1/add-key", form)
+    assert answer.status_code == 302
     row = AuditEntry.objects.get(action="operator.edited")
     event = f'<a href="/p/acme/threads/t-1/events/{row.first_seq}">key.set</a>'
     for path in (PATH, f"{PATH}/{row.seq}"):
