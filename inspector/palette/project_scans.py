@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 from memoryhub.queries.search.hits import Closeness
 from memoryhub.queries.search.project_search import ThreadFound
@@ -14,7 +14,16 @@ from memoryhub.queries.search.project_search import ThreadFound
 #: the phrase. It shows so many hits with all words, and with some, and counts others.
 BUDGET, CLOSE, WEAKER = 10_000, 200, 40
 _NUMBERS = (
-    *("looked", "found_in", "total", "phrase", "words", "some", "spent", "further"),
+    *(
+        "looked",
+        "found_in",
+        "total",
+        "phrase_hits",
+        "word_hits",
+        "partial_hits",
+        "spent",
+        "further",
+    ),
     "later",
 )
 
@@ -33,9 +42,9 @@ class ProjectScan:
     found_in: int = 0
     #: Matches in total, and hits shown, by how close they are to the typed words.
     total: int = 0
-    phrase: int = 0
-    words: int = 0
-    some: int = 0
+    phrase_hits: int = 0
+    word_hits: int = 0
+    partial_hits: int = 0
     #: Milliseconds searched, and how often the operator has let the search go on.
     spent: int = 0
     further: int = 0
@@ -49,8 +58,9 @@ class ProjectScan:
     def from_post(cls, sent: Mapping[str, str]) -> ProjectScan:
         """Read the progress that a page posts back; an invalid number is 0."""
         numbers = {name: _parse_count(sent.get(name, "")) for name in _NUMBERS}
-        cursor, running = sent.get("cursor", ""), "stop" not in sent
-        return cls(cursor=cursor, running=running, **numbers)
+        scan = cls(cursor=sent.get("cursor", ""), running="stop" not in sent)
+        changes: Mapping[str, Any] = numbers
+        return replace(scan, **changes)
 
     @property
     def numbers(self) -> list[tuple[str, int]]:
@@ -60,7 +70,7 @@ class ProjectScan:
     @property
     def shown(self) -> int:
         """Return the number of hits shown."""
-        return self.phrase + self.words + self.some
+        return self.phrase_hits + self.word_hits + self.partial_hits
 
     @property
     def next_further(self) -> int:
@@ -78,7 +88,11 @@ class ProjectScan:
     def can_show(self, closeness: Closeness) -> bool:
         """Tell whether one more hit may be shown before the operator asks for more."""
         most = CLOSE if closeness == "phrase" else WEAKER
-        shown = {"phrase": self.phrase, "words": self.words, "some": self.some}
+        shown = {
+            "phrase": self.phrase_hits,
+            "words": self.word_hits,
+            "some": self.partial_hits,
+        }
         return shown[closeness] < most * self.next_further
 
     def add_thread(self, found: ThreadFound, cursor: str) -> ProjectScan:
@@ -97,9 +111,9 @@ class ProjectScan:
         count = Counter(shown)
         return replace(
             self,
-            phrase=self.phrase + count["phrase"],
-            words=self.words + count["words"],
-            some=self.some + count["some"],
+            phrase_hits=self.phrase_hits + count["phrase"],
+            word_hits=self.word_hits + count["words"],
+            partial_hits=self.partial_hits + count["some"],
         )
 
 

@@ -87,8 +87,8 @@ class SearchHit:
         ):
             return "phrase"
         held = {each.term for each in self.why}
-        told = [{*word.terms} - terms.STOP for word in query.words]
-        return "words" if all(held & word for word in told if word) else "some"
+        wanted = [{*word.terms} - terms.STOP for word in query.words]
+        return "words" if all(held & word for word in wanted if word) else "some"
 
 
 def iter_hits(
