@@ -152,7 +152,7 @@ def test_audit_names_the_records_of_an_edit(
 ) -> None:
     append(agent, "t-1", "hello")
     editor = browser("editor")
-    form = {"key": "ui.theme", "value": '"secret"', "expiry": "none"}
+    form = {"key": "ui.theme", "value": '"secret"', "expiry": "never"}
     answer: Any = editor.post("/p/acme/threads/t-1/add-key", form)
     assert answer.status_code == 302
     row = AuditEntry.objects.get(action="operator.edited")
