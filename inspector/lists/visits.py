@@ -131,9 +131,10 @@ def render_thread_page(
 ) -> HttpResponse:
     """Render a page about a thread, such as a form; as of now without a scene."""
     shared = panels.build_shared_context(scene or ThreadScene(thread=row))
-    if request.resolver_match and request.resolver_match.url_name not in PLAIN:
-        # The heading calls it, once: a page without the heading asks nothing.
-        shared["title_words"] = partial(thread_table.find_title_words, shared["thread"])
+    route = request.resolver_match
+    words = partial(thread_table.find_title_words, shared["thread"])
+    # The heading calls the function, once: a page without the heading asks nothing.
+    shared["title_words"] = "" if not route or route.url_name in PLAIN else words
     return shell.render_page(
         request,
         template,

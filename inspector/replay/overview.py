@@ -57,8 +57,8 @@ def _build_panel(scene: ThreadScene) -> Context:
         "checkpoints": ("Checkpoints", memory.checkpoints),
     }
     empty = {path: title for path, (title, found) in kept.items() if not found}
-    known = context["person_facts"] or context["blocks"] or context["items"]
-    filled = bool(known) or len(empty) < len(kept)
+    shared = context["person_facts"] or context["blocks"] or context["items"]
+    filled = bool(shared) or len(empty) < len(kept)
     return context | {"glances": GLANCES, "empty": empty, "filled": filled}
 
 
