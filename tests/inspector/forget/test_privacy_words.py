@@ -63,7 +63,7 @@ def test_remaining_copies_are_told_in_plain_words() -> None:
     first, second = map(str, exclusions.list_residue_lines([backup, restart]))
     assert first == (
         "backups of the memory, until 2026-12-22: names of threads, message types and "
-        "keys in the clear; contents, sealed under the subject's key"
+        "keys in the clear; contents, sealed under the person's key"
     )
     assert second == (
         "memory of running processes, until they restart: contents and names, which "
