@@ -289,4 +289,6 @@ def _build_result(
     if kind in _CALL_TYPES:
         item = {"type": f"{kind}_output", "call_id": call["call_id"], "output": text}
         return {"role": "tool", "content": [{**item, **error}]}
-    return {"role": "tool", "tool_call_id": call["id"], "content": text, **error}
+    told: Any = {"role": "tool", "tool_call_id": call["id"], "content": text, **error}
+    message: ModelMessage = told
+    return message

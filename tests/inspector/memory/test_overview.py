@@ -236,8 +236,9 @@ def test_overview_lists_blocks_and_items_as_kept(viewer: Client, agent: Agent) -
     assert "Nothing is remembered" not in page
     assert ">/memories/travel/to do.md</span>" in page
     assert "Items of the person" not in page
-    where = {"namespace": "trips", "key": "seat"}
-    write = items.put_item(agent=agent, subject=subject, value="12A", **where)
+    write = items.put_item(
+        agent=agent, subject=subject, namespace="trips", key="seat", value="12A"
+    )
     factories.run(write)
     assert "Items of the person" in text_of(viewer, "/p/acme/threads/t-1/memory")
     then = text_of(viewer, "/p/acme/threads/t-1/memory?at_seq=1")
