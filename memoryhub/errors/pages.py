@@ -20,7 +20,7 @@ class UnknownPageError(Refusal):
 
 
 class PageErasedError(Refusal):
-    """The page was deleted or erased, and its id is never used again."""
+    """The page was deleted, erased or renamed, and its id is never used again."""
 
     code = "page_erased"
 

@@ -160,9 +160,20 @@ HARD: list[dict[str, Any]] = [
     ),
 ]
 
+_NEW = {"command": "create", "path": "/memories/new", "file_text": "new\n"}
+_AWAY = {
+    "command": "rename",
+    "old_path": "/memories/new",
+    "new_path": "/memories/old",
+}
+_OLD = {"command": "delete", "path": "/memories/old"}
+#: Files created where one was renamed away, with that one still there and deleted.
+AGAIN: list[dict[str, Any]] = [_NEW, _AWAY, _NEW, _OLD, _AWAY, _NEW, _OLD, _AWAY, _NEW]
+
 
 @settings(max_examples=40)
 @example(given=HARD)
+@example(given=AGAIN)
 @given(st.lists(commands, max_size=25))
 def test_tool_answers_as_the_tool_of_the_sdk_does(
     either: Any, tmp_path_factory: pytest.TempPathFactory, given: list[dict[str, Any]]

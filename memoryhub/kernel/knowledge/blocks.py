@@ -60,6 +60,7 @@ def decide_write_block(
     deleted or renamed block, NameTakenError for the present name of another block.
     """
     page = command.page
+    _require_unused(decision, command, pages)
     entry = _require_version(decision, page.page_id, command.version, pages)
     if entry is None and pages.count_pages() >= MAX_BLOCKS:
         raise BlocksFullError(max_blocks=MAX_BLOCKS)
@@ -69,6 +70,19 @@ def decide_write_block(
         _require_free_name(decision, page, pages)
     made = CreatePages(pages=(page,), replace=True, by=command.by)
     page_table.decide_create_pages(decision, made, pages)
+
+
+def _require_unused(
+    decision: Decision, command: WriteBlock, pages: PageTable
+) -> None:
+    """Raise PageErasedError if a new block's name is the first one of a renamed block.
+
+    Its writer saw no block of that name, so to read again would not help.
+    """
+    entry = _find_entry(decision, command.page.page_id, pages)
+    called = command.called or command.page.page_id
+    if command.version == 0 and entry and entry.called != called:
+        raise PageErasedError
 
 
 def _require_free_name(decision: Decision, page: NewPage, pages: PageTable) -> None:
