@@ -72,9 +72,7 @@ def decide_write_block(
     page_table.decide_create_pages(decision, made, pages)
 
 
-def _require_unused(
-    decision: Decision, command: WriteBlock, pages: PageTable
-) -> None:
+def _require_unused(decision: Decision, command: WriteBlock, pages: PageTable) -> None:
     """Raise PageErasedError if a new block's name is the first one of a renamed block.
 
     Its writer saw no block of that name, so to read again would not help.

@@ -69,6 +69,8 @@ class SearchHit:
     score: float
     why: tuple[MatchedTerm, ...]
     excerpt: Excerpt
+    #: Hash by this process of the whole text, its case and white space aside.
+    text_hash: int
     #: The fact of an assertion, where a search shows facts.
     fact: Fact | None = None
     #: Marks of the statements in the text that no longer hold.
@@ -257,4 +259,5 @@ def _build_hit(
         score=float(ranked.scores[at]),
         why=why,
         excerpt=excerpts.build_excerpt(text, [each.term for each in why], stem),
+        text_hash=hash(" ".join(text.casefold().split())),
     )

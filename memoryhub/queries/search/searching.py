@@ -43,6 +43,8 @@ KINDS = (*dict.fromkeys(_DECLARED), BLOCK, OBSERVATION)
 FETCHED = frozenset({"message", "page", OBSERVATION})
 #: Maximum number of records opened for one answer to a phrase search.
 OPENED = 1_000
+#: Copies after which the best distinct texts are looked for no further.
+COPIES = 100
 #: Maximum number of matches ranked where facts are shown: most may be old values.
 ORDERED = 20_000
 
@@ -283,22 +285,28 @@ def _open_hits(
     threads: Mapping[UUID, Thread],
     found: SearchResult,
 ) -> SearchResult:
-    """Return the result with checked hits.
+    """Return the result with checked hits, copies of a better hit's text last.
 
-    A search for phrases or for a modality opens all candidates.
+    A question that was asked often must not push its answer out. A search for phrases
+    or for a modality opens all candidates.
     """
     opens_all = request.needs_texts
     hits, dropped, untold = list[SearchHit](), list[DropReason](), 0
+    copies, told = list[SearchHit](), set[int]()
     for hit in every:
         if isinstance(hit, SearchHit):
-            hits.append(hit)
+            is_copy = hit.text_hash in told and request.order == "best"
+            (copies if is_copy else hits).append(hit)
+            told.add(hit.text_hash)
         elif isinstance(hit, UnopenedCount):
             untold += hit
         else:
             dropped.append(hit)
-        enough = len(hits) >= request.limit and not opens_all
-        if enough or len(hits) + len(dropped) >= OPENED:
+        enough = len(hits) >= request.limit or len(copies) >= COPIES
+        opened = len(hits) + len(copies) + len(dropped)
+        if (enough and not opens_all) or opened >= OPENED:
             break
+    hits += copies
     looked = len(hits) + len(dropped) + untold
     lacking: tuple[str, ...] = ()
     if looked < ranked.total and (opens_all or len(hits) < request.limit):

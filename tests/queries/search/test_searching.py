@@ -258,6 +258,23 @@ def test_values_that_expire_are_in_no_index(agent: Agent) -> None:
     assert not list_seqs(search(agent, "lamp"))
 
 
+def test_copies_of_a_question_come_after_its_answer(agent: Agent) -> None:
+    answer = factories.append(agent, "t-1", "My passport number is E90817263.").seq
+    question, other = "what is my passport number?", "My passport number is new."
+    asked = [
+        factories.append(agent, "t-1", question.replace("what", f"{what} ")).seq
+        for what in ("what", "What", " what") * 5
+    ]
+    later = factories.append(agent, "t-1", other).seq
+    for limit in (3, 20):
+        found = search(agent, question, limit=limit)
+        assert {answer, later} < {*list_seqs(found)[:3]}
+        assert found.total == len(asked) + 2
+    assert sorted(list_seqs(found)) == [answer, *asked, later]
+    newest = search(agent, question, limit=3, order="newest")
+    assert list_seqs(newest) == [later, *asked[:-3:-1]]
+
+
 def test_recall_ranges_over_all_threads_of_a_subject(agent: Agent) -> None:
     factories.make_thread(agent, "t-1", user_id="ann")
     factories.make_thread(agent, "t-2", user_id="ann")
