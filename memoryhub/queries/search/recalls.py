@@ -5,9 +5,10 @@ See decision 59.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain, islice
 
 from memoryhub.journal import texts
 from memoryhub.journal.rows.projections import ProjectedRows
@@ -40,38 +41,42 @@ from memoryhub.queries.search import hit_exchanges, searching
 #: Number of texts opened at once for a turn, enough for a manifest; maximum number of
 #: texts per turn; minimum tokens of a text with its heading line.
 LEAST, MOST, LEAST_TOKENS = 24, 160, 25
+#: Most batches of that number looked through for texts that are no copies.
+BATCHES = 10
 #: Newest summaries of a thread that are looked at, since the first may be deleted.
 SUMMARIES = 16
 #: Opening stops once the opened texts exceed the room by this factor.
 AMPLE = 1.5
+OpenedTexts = dict[Location, OpenedPage]
 
 
 def add_related(
     thread: Thread, state: ThreadState, wanted: PackingInput, shown: Texts
-) -> PackingInput:
-    """Return `wanted` with texts related to the newest message of the exchange.
+) -> tuple[PackingInput, OpenedTexts]:
+    """Return `wanted` with texts related to the newest message, and those opened.
 
     Texts without a word of the message take a quarter of the tokens, or all of them if
-    the message refers to earlier conversation. The queries of a search, and those of
-    `list_prefetchable`; opens no text.
+    the message refers to earlier conversation. The queries of a search, those of
+    `list_prefetchable`, and two per 24 found texts.
     """
     newest = wanted.newest[0] if wanted.newest else None
     asking = newest and shown.get(newest.full or newest.location)
     if asking is None:
-        return wanted
+        return wanted, {}
     question, tokens = render_words(asking.message), wanted.recall_tokens
     first = prefetching.choose_pages(
         list_prefetchable(state), selection.list_shown_places(wanted)
     )
     there = {each.place for each in first}
-    found = _list_related(thread, state, wanted, question)
-    return replace(
+    found, opened = _list_related(thread, state, wanted, question)
+    wanted = replace(
         wanted,
         related=(*first, *(each for each in found if each.place not in there)),
         prefetch_tokens=tokens
         if recalls.has_reminder_phrase(question)
         else tokens // 4,
     )
+    return wanted, opened
 
 
 def list_prefetchable(state: ThreadState) -> list[Prefetchable]:
@@ -111,28 +116,28 @@ def _list_newest_summaries(state: ThreadState) -> list[str]:
 
 
 def open_related(
-    thread: Thread, wanted: PackingInput, *, now: datetime | None
-) -> tuple[PackingInput, dict[Location, OpenedPage]]:
+    thread: Thread, wanted: PackingInput, opened: OpenedTexts, *, now: datetime | None
+) -> tuple[PackingInput, OpenedTexts]:
     """Open the related texts, best first, until they amply fill the room.
 
     Returns `wanted` with the related texts that still exist, and the opened texts with
     those that their marks quote, and lower levels of texts that may be shortened. Two
-    queries per 24 texts, those of marks, and two for lower levels.
+    queries per 24 texts not yet `opened`, those of marks, and two for lower levels.
     """
-    found, room = dict[Location, OpenedPage](), wanted.recall_tokens
+    found, room = {**opened}, wanted.recall_tokens
     left = AMPLE * room
     for start in range(0, len(wanted.related), LEAST):
         batch = wanted.related[start : start + LEAST]
-        found |= texts.open_texts(thread, [each.place for each in batch])
-        there = (each for each in batch if each.place in found)
-        sizes = (
-            estimate_tokens(recalls.render_entry(found[each.place], each.source))
-            for each in there
+        if new := [each.place for each in batch if each.place not in found]:
+            found |= texts.open_texts(thread, new)
+        left -= _count_filling(
+            [each for each in batch if each.place in found], found, room
         )
-        left -= sum(size for size in sizes if size <= room)
         if left < 0:
             break
-    related = [each for each in wanted.related if each.place in found]
+    related = _drop_copied_halves(
+        [each for each in wanted.related if each.place in found], found
+    )
     if now is not None:
         places = [each.place[:2] for each in related]
         marks = standing.list_marks(thread.subject, places, at=now)
@@ -152,17 +157,44 @@ def open_related(
     return replace(wanted, related=tuple(related)), found
 
 
+def _count_filling(related: Sequence[Related], found: Texts, room: int) -> int:
+    """Estimate the tokens of those related texts that a recall of the room can hold."""
+    sizes = (
+        estimate_tokens(recalls.render_entry(found[each.place], each.source))
+        for each in related
+    )
+    return sum(size for size in sizes if size <= room)
+
+
+def _drop_copied_halves(related: Sequence[Related], found: Texts) -> list[Related]:
+    """Drop questions and answers beside found texts that say what another text says."""
+    told, kept = set[str](), list[Related]()
+    for each in related:
+        words = _fold(found[each.place])
+        if each.beside is None or not words or words not in told:
+            kept.append(each)
+        told.add(words)
+    return kept
+
+
+def _fold(opened: OpenedPage) -> str:
+    """Return the words of a text, its case and white space aside; empty without any."""
+    return " ".join(render_words(opened.message).casefold().split())
+
+
 def _list_related(
     thread: Thread, state: ThreadState, wanted: PackingInput, question: str
-) -> list[Related]:
+) -> tuple[list[Related], OpenedTexts]:
     """List texts outside the request related to the newest message, best first.
 
     Each found message comes with question and answer of its exchange.
 
-    Texts that the request shows whole are left out, and texts of the running exchange.
+    Texts that the request shows whole are left out, texts of the running exchange, and
+    copies of better texts: a question that was asked often must not push its answer
+    out. What answered a copy comes with the text that it is a copy of.
     """
     since = searches.get_exchange_seq(state)
-    shown, found = selection.list_shown_places(wanted), list[Related]()
+    shown = selection.list_shown_places(wanted)
     most = max(LEAST, min(MOST, wanted.recall_tokens // LEAST_TOKENS))
     subject = state.paging.settings.recall == "subject"
     # An anonymous subject's other threads may belong to anybody.
@@ -170,36 +202,64 @@ def _list_related(
     places, scope = searching.find_places(
         thread, question, seq=state.seq, everywhere=everywhere
     )
-    for at in places:
-        place = Location(at.thread, at.seq, FULL)
-        running = at.thread == thread.id and at.seq >= since
-        if not running and place not in shown:
-            found.append(Related(place, SEARCH if at.own else ELSEWHERE))
-        if len(found) >= most:
+    candidates = (
+        Related(place, SEARCH if at.own else ELSEWHERE)
+        for at in places
+        if (place := Location(at.thread, at.seq, FULL)) not in shown
+        and not (at.thread == thread.id and at.seq >= since)
+    )
+    found, opened = list[Related](), OpenedTexts()
+    told, copies = dict[str, Location](), dict[Location, Location]()
+    left = AMPLE * wanted.recall_tokens
+    for _ in range(BATCHES):
+        batch = [*islice(candidates, LEAST)]
+        new = texts.open_texts(thread, [each.place for each in batch])
+        fresh = list[Related]()
+        for each in batch:
+            if each.place not in new:
+                continue
+            words = _fold(new[each.place])
+            first = told.setdefault(words, each.place)
+            if words and first != each.place:
+                copies[each.place] = first
+            else:
+                fresh.append(each)
+        found, opened = [*found, *fresh], opened | new
+        left -= _count_filling(fresh, new, wanted.recall_tokens)
+        if len(found) >= most or left < 0 or len(batch) < LEAST:
             break
-    return _add_halves(found, shown, scope)
+    return _add_halves(found[:most], copies, shown, scope), opened
 
 
 def _add_halves(
-    found: list[Related], shown: Collection[Location], scope: SearchScope
+    found: list[Related],
+    copies: Mapping[Location, Location],
+    shown: Collection[Location],
+    scope: SearchScope,
 ) -> list[Related]:
     """Put question and answer of the best message behind it, of others at the end.
+
+    Halves beside a copy come with the text that it is a copy of, at the end, too.
 
     So halves of others take only the room that found texts leave: see decision 59. An
     exchange that a fork has split keeps only what was found. One query.
     """
-    spans = hit_exchanges.map_exchange_seqs(each.place[:2] for each in found)
-    halves = list[Related]()
-    for each in found:
-        source = EXCHANGE if each.source == SEARCH else ELSEWHERE_EXCHANGE
-        for seq in spans.get(each.place[:2], ()):
-            place = Location(each.place.thread, seq or 0, FULL)
-            if seq and place not in shown and scope.is_visible(place.thread, seq):
-                halves.append(Related(place, source, beside=each.place))
-    best = [half for half in halves if half.beside == found[0].place]
+    sources = {each.place: each.source for each in found}
+    asked = {place: place for place in sources}
+    asked |= {copy: first for copy, first in copies.items() if first in sources}
+    spans = hit_exchanges.map_exchange_seqs(place[:2] for place in asked)
+    hidden, halves = {*shown, *copies}, dict[Location, list[Related]]()
+    for said, first in asked.items():
+        source = EXCHANGE if sources[first] == SEARCH else ELSEWHERE_EXCHANGE
+        for seq in spans.get(said[:2], ()):
+            place = Location(said.thread, seq or 0, FULL)
+            if seq and place not in hidden and scope.is_visible(place.thread, seq):
+                half = Related(place, source, beside=first)
+                halves.setdefault(said, []).append(half)
+    best = halves.get(found[0].place, []) if found else []
     order = {each.place: each for each in (*found[:1], *best)}
     # A half that was found itself stays where it is, as a found text.
     order.update((each.place, each) for each in found)
-    for each in halves:
+    for each in chain.from_iterable(halves.values()):
         order.setdefault(each.place, each)
     return [*order.values()]

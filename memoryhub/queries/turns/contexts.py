@@ -143,8 +143,8 @@ def pack_request(
     tokenizer = tokenizers.get_for_thread(thread)
     wanted = selection.drop_erased(wanted, gone)
     if selection.should_look_back(wanted, state):
-        wanted = recalls.add_related(thread, state, wanted, opened)
-        wanted, brought = recalls.open_related(thread, wanted, now=options.now)
+        wanted, found = recalls.add_related(thread, state, wanted, opened)
+        wanted, brought = recalls.open_related(thread, wanted, found, now=options.now)
         opened |= brought
         wanted = _offer_related(thread, state, wanted, opened)
         rows = [row.get_location(thread.id) for row in wanted.available]

@@ -298,6 +298,20 @@ def test_recall_brings_a_question_without_its_answer(agent: Agent, gone: str) ->
     assert list_sources(agent, begun.turn) == [("slot-1", "search", "")]
 
 
+def test_question_asked_often_does_not_push_its_answers_out(agent: Agent) -> None:
+    talk(agent)
+    for n in range(40):
+        append(agent, "t-1", ASKED.upper() if n % 2 else ASKED)
+        append_answer(agent, "t-1", "Behind it." if n == 7 else "Nobody knows.")
+    append(agent, "t-1", *(f"{n} {FILLER}" for n in range(40)))
+    begun = begin(agent, ASKED)
+    text = get_brought_text(begun.request)
+    assert FACT in text
+    assert "Behind it." in text
+    assert text.lower().count(ASKED.lower()) == 1
+    assert reassemble_request(agent, begun.turn) == begun.request
+
+
 def test_recall_brings_no_question_without_the_found_answer(agent: Agent) -> None:
     talk(agent, reply=LARGE)
     assert get_brought_text(begin(agent, "Of the paddle?").request) == ""
