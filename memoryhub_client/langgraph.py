@@ -156,8 +156,8 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
     graph goes on from there. The hub takes 1,000 in a thread; later steps have none.
 
     `person_field` names the field of `configurable` that holds the user id of the
-    person whom a new thread belongs to; erasing the person erases the thread. A new
-    thread without that field is a ValueError.
+    person whom a thread belongs to; erasing the person erases the thread. A new thread
+    without that field is a ValueError, and another person's thread is a Conflict.
     """
 
     def __init__(
@@ -174,6 +174,8 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         self.async_locks = [asyncio.Lock() for _ in range(LOCKS)]
         self._threads: dict[str, StoredThread] = {}
         self._texts: dict[tuple[str, str], str] = {}
+        #: Threads and persons that belong together.
+        self._checked: set[tuple[str, str]] = set()
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Return the next number; after another saver's text, a larger text."""
@@ -380,6 +382,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
     def _get_tuple(self, config: RunnableConfig) -> Steps[CheckpointTuple | None]:
         """Return the checkpoint that the config names, by default the largest id."""
         thread_id, namespace, checkpoint_id = _parse_config(config)
+        yield from self._check_person(config, build_thread_name(thread_id))
         glob = f"{build_key(namespace, checkpoint_id)}*"
         for _ in range(TRIES):
             with suppress(TextVanished):
@@ -404,6 +407,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
                 namespace = None
             most = None if namespace is None or filter else limit
             names = [build_thread_name(thread_id)]
+            yield from self._check_person(config, names[0])
             glob = f"{build_key(namespace, checkpoint_id)}*"
         else:
             names = yield from list_threads()
@@ -423,6 +427,18 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             with suppress(TextVanished):
                 tuples.append((yield from self._build_tuple(each)))
         return tuples
+
+    def _check_person(self, config: RunnableConfig, name: str) -> Steps[None]:
+        """Raise Conflict if the config names another person than the thread's."""
+        field = self.person_field
+        person = config["configurable"].get(field) if field else None
+        if person and (name, person) not in self._checked:
+            with suppress(NotFound):
+                yield threads.get(name)
+                yield threads.put(name, user_id=person)
+                if len(self._checked) >= CACHED_THREADS:
+                    self._checked.clear()
+                self._checked.add((name, person))
 
     def _list_stored(
         self,

@@ -32,8 +32,9 @@ _ROLES = {"user": "user", "assistant": "assistant"}
 class MemoryHubSession:
     """A session of the Agents SDK, kept as a thread.
 
-    `user_id` is the person's id, given when the thread is made. Concurrent sessions of
-    one id may share the thread: each item is popped by one of them alone.
+    `user_id` is the person's id, given when the thread is made. A session of another
+    person's thread raises Conflict. Concurrent sessions of one id may share the thread:
+    each item is popped by one of them alone.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class MemoryHubSession:
             return []
         items: list[Any] = []
         try:
+            await self._check_person()
             async for _, item in self._iter_newest(limit):
                 items.append(item)
                 if len(items) == limit:
@@ -69,15 +71,15 @@ class MemoryHubSession:
 
     async def add_items(self, items: list[Item]) -> None:
         """Append items, 200 in one step. Raises Problem, Unreachable."""
-        if items and self._user_id is not None:
-            await self._hub.send(threads.put(self.thread, user_id=self._user_id))
-            self._user_id = None
+        if items:
+            await self._name_person()
         for batch in cut_batches([_build_slot(item) for item in items]):
             await self._hub.send(slots.append_batch(self.thread, batch))
 
     async def pop_item(self) -> Item | None:
         """Strike the newest item out and return it; None from an empty session."""
         try:
+            await self._check_person()
             async for index, item in self._iter_newest(1):
                 struck = await self._hub.send(slots.strike(self.thread, [index]))
                 # Another client may have been faster: go on to the item before.
@@ -90,8 +92,21 @@ class MemoryHubSession:
     async def clear_session(self) -> None:
         """Strike all items out that are in the session now."""
         with suppress(NotFound):
+            await self._check_person()
             indexes = await list_indexes(self._hub, self.thread)
             await strike_slots(self._hub, self.thread, indexes)
+
+    async def _check_person(self) -> None:
+        """Raise Conflict for another person's thread, NotFound for no thread."""
+        if self._user_id is not None:
+            await self._hub.send(threads.get(self.thread))
+            await self._name_person()
+
+    async def _name_person(self) -> None:
+        """Make the thread the person's, unless it is. Raises Conflict."""
+        if self._user_id is not None:
+            await self._hub.send(threads.put(self.thread, user_id=self._user_id))
+            self._user_id = None
 
     async def _iter_newest(self, wanted: int | None) -> AsyncIterator[tuple[int, Item]]:
         """Yield (index, item), newest first. Erased items are left out."""

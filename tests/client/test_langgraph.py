@@ -32,6 +32,7 @@ from langgraph.types import Command, interrupt
 from memoryhub_client import (
     AsyncClient,
     Client,
+    Conflict,
     Forbidden,
     NotFound,
     checkpoints,
@@ -143,6 +144,12 @@ def test_new_thread_without_its_person_is_refused(client: Client) -> None:
     with pytest.raises(NotFound):
         client.send(threads.get(NAME))
     graph.invoke({"said": []}, {"configurable": {"thread_id": "talk", "user_id": "a"}})
+    eve: Any = {"configurable": {"thread_id": "talk", "user_id": "eve"}}
+    for saver in (graph.checkpointer, MemoryHubSaver(client, person_field="user_id")):
+        with pytest.raises(Conflict):
+            saver.get_tuple(eve)
+        with pytest.raises(Conflict):
+            list(saver.list(eve))
     # The configuration of a stored state has no field of the caller's.
     graph = build_graph(MemoryHubSaver(client, person_field="user_id"))
     stored = graph.get_state(TALK).config

@@ -13,7 +13,7 @@ from agents import (  # type: ignore[import-not-found]  # in an environment of i
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub_client import AsyncClient, slots
+from memoryhub_client import AsyncClient, Conflict, slots
 from memoryhub_client.openai_agents import MemoryHubSession
 
 TEXT = st.text(
@@ -107,5 +107,21 @@ async def check_two_clients() -> None:
         assert len([each async for each in hub.each(kept)]) == 450
 
 
+async def check_persons() -> None:
+    """Refuse another person's session, to read and to pop as to add."""
+    async with AsyncClient(
+        os.environ["MEMORYHUB_URL"], os.environ["MEMORYHUB_KEY"]
+    ) as hub:
+        name = str(uuid.uuid4())
+        item = {"role": "user", "content": "mine"}
+        await MemoryHubSession(hub, name, user_id="ada").add_items([item])
+        other = MemoryHubSession(hub, name, user_id="eve")
+        acts = (other.get_items(), other.pop_item(), other.clear_session())
+        told = await asyncio.gather(*acts, return_exceptions=True)
+        assert all(isinstance(each, Conflict) for each in told), told
+        assert await MemoryHubSession(hub, name, user_id="ada").get_items() == [item]
+
+
 compare_sessions()
+asyncio.run(check_persons())
 asyncio.run(check_two_clients())
