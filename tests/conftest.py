@@ -68,6 +68,9 @@ def stay(connection: BaseDatabaseWrapper, **signal: Any) -> None:
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET idle_in_transaction_session_timeout = 0")
+            if cluster.COORDINATOR:
+                # Tests put triggers aside, as somebody may who can alter tables.
+                cursor.execute("SET citus.enable_unsafe_triggers = on")
 
 
 connection_created.connect(stay)

@@ -78,6 +78,8 @@ def _iter_crossings(tree: exp.Expr) -> Iterator[str]:
             yield f"{_describe(inner)} with {around}"
         elif inner and outer and _joins_threads(scope.expression):
             yield f"{_describe(inner)} of other threads than {around}"
+        elif inner and outer and _has_several_threads(scope.expression):
+            yield f"{_describe(inner)} of several threads with {around}"
         joins = scope.expression.args.get("joins") or ()
         if any(each.side for each in joins) and _is_mixed(inner):
             yield f"{_describe(inner)} in an outer join"
@@ -109,12 +111,29 @@ def _is_mixed(tables: Iterable[str]) -> bool:
 
 def _joins_threads(query: exp.Expr) -> bool:
     """Tell whether a query compares a `thread_id` with a column of another meaning."""
+    named = _list_compared(query)
+    return any("thread_id" in each and each - {"thread_id", "id"} for each in named)
+
+
+def _has_several_threads(query: exp.Expr) -> bool:
+    """Tell whether a query takes threads by an OR, as that of a fork does."""
+    if {"thread_id"} in _list_compared(query):
+        return False
+    columns = (each for either in query.find_all(exp.Or) for each in _columns(either))
+    return "thread_id" in columns
+
+
+def _list_compared(query: exp.Expr) -> list[set[str]]:
+    """List the names of columns that a query compares with each other."""
     pairs = [
         (each.left.unnest(), each.right.unnest()) for each in query.find_all(exp.EQ)
     ]
-    named = [
+    return [
         {side.name for side in pair}
         for pair in pairs
         if all(isinstance(side, exp.Column) for side in pair)
     ]
-    return any("thread_id" in each and each - {"thread_id", "id"} for each in named)
+
+
+def _columns(part: exp.Expr) -> Iterator[str]:
+    return (each.name for each in part.find_all(exp.Column))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from django.db.models import Exists, OuterRef
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef, Q
 
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
@@ -24,6 +26,8 @@ def test_plain_joins_and_subqueries_of_one_thread_are_left_alone() -> None:
 def test_subqueries_that_name_the_other_kind_are_found() -> None:
     of_thread = Event.objects.filter(thread=OuterRef("pk"))
     events = Event.objects.filter(thread=OuterRef("derived_thread"))
+    either = Q(thread_id=UUID(int=1), index__lt=2) | Q(thread_id=UUID(int=2))
+    later = Slot.objects.filter(either, index__gt=OuterRef("index"))
     outer = (
         'SELECT 1 FROM "memoryhub_thread" t LEFT JOIN "memoryhub_slot" s '
         'ON s."thread_id" = t."id" WHERE t."name" = %s'
@@ -33,6 +37,10 @@ def test_subqueries_that_name_the_other_kind_are_found() -> None:
         (
             Derivation.objects.filter(Exists(events)),
             "event of other threads than derivation outside",
+        ),
+        (
+            Slot.objects.filter(Exists(later)),
+            "slot of several threads with slot outside",
         ),
         (outer, "slot, thread in an outer join"),
     ):

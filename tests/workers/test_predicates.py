@@ -22,6 +22,7 @@ from memoryhub.vault.keys import blind_index, keys
 from memoryhub.workers import predicates
 from tests.cast import factories, forgetting
 from tests.cast.knowing import claim, configure, every, retract, say, to_spans
+from tests.harness import cluster
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -57,7 +58,14 @@ def age_rows(subject: Subject) -> None:
 
 
 def run_migration() -> None:
-    """Run the statement by which an upgrade marks home threads."""
+    """Run the statement by which an upgrade marks home threads.
+
+    A cluster refuses it: a hub is distributed after its migrations.
+    """
+    if cluster.COORDINATOR:
+        claimed = Assertion.objects.values_list("thread_id", flat=True).distinct()
+        Thread.objects.filter(id__in=[*claimed]).update(predicates_due=True)
+        return
     module = import_module("memoryhub.migrations.0018_predicates_due")
     with connection.cursor() as cursor:
         cursor.execute(module.Migration.operations[1].sql)

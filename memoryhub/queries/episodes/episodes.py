@@ -155,7 +155,8 @@ def list_episodes(
     Episodes of a forked thread include the inherited ones. `keeps` filters by the
     thread and the index of the first slot. A filter of times opens the first messages;
     a batch ends after LOOKED episodes. `subject` comes with its project. Three queries,
-    with times one more for 200 episodes. Raises BadCursorError.
+    with times one more for 200 episodes, in a fork one for each journal that it
+    inherits. Raises BadCursorError.
     """
     where = where or EpisodeFilter()
     listing = ListScope(
@@ -264,7 +265,28 @@ def _select_thread_begins(thread: Thread) -> QuerySet[Slot]:
     own = Q()
     for part in get_segments(thread):
         own |= Q(thread_id=part.thread, index__gte=part.first, index__lt=part.end)
-    return _select_begins(Slot.objects.filter(own)).filter(own).order_by("-index")
+    rows = _select_begins(Slot.objects.filter(thread=OuterRef("thread")))
+    return rows.filter(own).order_by("-index")
+
+
+def _find_next_begin(thread: Thread, row: Slot, until: int | None) -> int | None:
+    """Find the next begin after an episode of the thread, which a fork may inherit.
+
+    `until` is the next begin in the journal that stores the row. One query for each
+    later journal up to the begin, if the journal has none before the fork.
+    """
+    parts = get_segments(thread)
+    place = next(n for n, part in enumerate(parts) if row.thread_id == part.thread)
+    later = parts[place + 1 :]
+    if not later or (until is not None and until < parts[place].end):
+        return until
+    for part in later:
+        rows = Slot.objects.filter(thread=part.thread, role="user")
+        rows = rows.filter(index__gte=part.first, index__lt=part.end)
+        begin = rows.order_by("index").values_list("index", flat=True).first()
+        if begin is not None:
+            return begin
+    return None
 
 
 def _filter_after_cursor(position: Sequence[Any], *, by_index: bool) -> Q:
@@ -281,6 +303,8 @@ def _build_span(row: Slot, thread: Thread | None, subject: Subject) -> _EpisodeS
     read_in = thread or row.thread
     read_in.subject = subject
     until = row.until  # type: ignore[attr-defined]  # annotated
+    if thread:
+        until = _find_next_begin(thread, row, until)
     end = read_in.slot_count if until is None else until
     return _EpisodeSpan(
         thread=read_in,
