@@ -26,6 +26,8 @@ def distribute(name: str) -> None:
     with psycopg.connect(COORDINATOR, autocommit=True) as connection:
         nodes = connection.execute(NODES).fetchall()
     with connections["default"].cursor() as cursor:
+        # On a busy machine a node takes longer than a statement may.
+        cursor.execute("SET statement_timeout = 0")
         cursor.execute("CREATE EXTENSION citus")
         for host, port, group in nodes:
             if group:
@@ -36,6 +38,7 @@ def distribute(name: str) -> None:
                     worker.execute("CREATE EXTENSION citus")
             adds = "citus_add_node" if group else "citus_set_coordinator_host"
             cursor.execute(f"SELECT {adds}(%s, %s)", [host, port])
+        cursor.execute("RESET statement_timeout")
     assert [*distributing.iter_distributed()]
     assert [*distributing.iter_distributed()] == [], "it can be repeated"
 
