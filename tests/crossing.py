@@ -119,8 +119,8 @@ def _has_several_threads(query: exp.Expr) -> bool:
     """Tell whether a query takes threads by an OR, as that of a fork does."""
     if {"thread_id"} in _list_compared(query):
         return False
-    columns = (each for either in query.find_all(exp.Or) for each in _columns(either))
-    return "thread_id" in columns
+    columns = (each.find_all(exp.Column) for each in query.find_all(exp.Or))
+    return any(each.name == "thread_id" for found in columns for each in found)
 
 
 def _list_compared(query: exp.Expr) -> list[set[str]]:
@@ -133,7 +133,3 @@ def _list_compared(query: exp.Expr) -> list[set[str]]:
         for pair in pairs
         if all(isinstance(side, exp.Column) for side in pair)
     ]
-
-
-def _columns(part: exp.Expr) -> Iterator[str]:
-    return (each.name for each in part.find_all(exp.Column))
