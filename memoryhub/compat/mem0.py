@@ -37,6 +37,8 @@ from memoryhub.compat.memories import (
     list_pages,
     list_threads,
     read_events,
+    strike_all,
+    strike_exchange,
 )
 from memoryhub.compat.requests import MEM0, CompatAnswer, CompatRequest
 
@@ -208,7 +210,10 @@ async def get_memory(api: ApiCaller, request: CompatRequest) -> Any:
 
 
 async def update_memory(api: ApiCaller, request: CompatRequest) -> Any:
-    """Write a memory's next version; metadata is replaced, if any is sent."""
+    """Write a memory's next version; metadata is replaced, if any is sent.
+
+    Another text strikes out the messages that the memory was made from.
+    """
     body = require_fields(request.body, _UPDATE | {"expiration_date"})
     if "expiration_date" in body:
         raise build_refusal("expiration_date: memories do not expire")
@@ -222,20 +227,32 @@ async def update_memory(api: ApiCaller, request: CompatRequest) -> Any:
     sidecar = {name: memory[name] for name in (*ENTITIES, "created_at") if memory[name]}
     sidecar |= {"metadata": metadata} if metadata else {}
     same = {name: page[name] for name in ("type", "importance", "hint")}
+    sources = page["provenance"]
     place = MemoryPlace.from_id(request.parts[2])
     page = {**_build_page(text, sidecar), **same, "by": "model"}
+    if text != memory["memory"]:
+        await strike_exchange(api, place, sources)
     await _call_memory(api, "PUT", place.path, page)
     return (await _read_memory(api, request.parts[2]))[0]
 
 
 async def delete_memory(api: ApiCaller, request: CompatRequest) -> Any:
-    """Delete a memory, as MCP's `forget` does."""
-    await _call_memory(api, "DELETE", MemoryPlace.from_id(request.parts[2]).path)
+    """Delete a memory as MCP's `forget` does, and strike out what it was made from.
+
+    The strike comes first, so that a request which broke off can be sent again.
+    """
+    place = MemoryPlace.from_id(request.parts[2])
+    page = await _call_memory(api, "GET", place.path)
+    await strike_exchange(api, place, page["provenance"])
+    await _call_memory(api, "DELETE", place.path)
     return {"message": "Memory deleted successfully!"}
 
 
 async def delete_memories(api: ApiCaller, request: CompatRequest) -> Any:
-    """Delete all memories of a person, an agent or a run that came in by this route."""
+    """Delete all memories of a person, an agent or a run that came in by this route.
+
+    The messages that came with the memories are struck out.
+    """
     sent = require_fields(request.query, {*ENTITIES, "filters"})
     if "filters" in sent:
         sent = {**sent, "filters": parse_query_filters(sent["filters"])}
@@ -244,6 +261,7 @@ async def delete_memories(api: ApiCaller, request: CompatRequest) -> Any:
             "an unconditional DELETE is refused: name a user_id, agent_id or run_id"
         )
     for thread in await list_threads(api, _parse_entities(sent, request)):
+        await strike_all(api, thread)
         for place, _ in await list_pages(api, thread):
             try:
                 await _call_memory(api, "DELETE", place.path)

@@ -6,6 +6,7 @@ memory is `thread~page`: `~` needs no escape in a path, and is in no name.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -106,6 +107,66 @@ async def list_pages(api: ApiCaller, thread: str) -> list[tuple[MemoryPlace, int
         if part["next"] is None:
             return found[::-1]
         after = f"&{urlencode({'after': part['next']})}"
+
+
+async def strike_exchange(
+    api: ApiCaller, place: MemoryPlace, sources: Collection[str]
+) -> None:
+    """Strike out the messages that a memory was made from, each with its replies.
+
+    A message of another memory that stands is left. For each message two requests, and
+    one for each 200 events since the message.
+    """
+    for source in sources:
+        index = source.removeprefix("slot-")
+        if source == index or not index.isdigit():
+            continue
+        path = f"{build_path('threads', place.thread)}/slots"
+        query = f"start={index}&limit={BATCH}&content=none"
+        said, *after = (await api.call("GET", f"{path}?{query}"))["items"] or [None]
+        # Struck already, or in the journal of an ancestor, which a fork never changes.
+        if not said or said["index"] != int(index) or said["inherited"]:
+            continue
+        made = await _list_made_from(api, place.thread, source, said["seq"])
+        if made <= {place.page}:
+            replies = itertools.takewhile(lambda each: each["from"] != "user", after)
+            await _strike(api, path, [said, *replies])
+
+
+async def strike_all(api: ApiCaller, thread: str) -> None:
+    """Strike out a thread's messages. Two requests for each 200 of them."""
+    path = f"{build_path('threads', thread)}/slots"
+    after: str | None = ""
+    while after is not None:
+        part = await api.call("GET", f"{path}?limit={BATCH}&content=none{after}")
+        await _strike(api, path, [s for s in part["items"] if not s["inherited"]])
+        after = part["next"] and f"&{urlencode({'after': part['next']})}"
+
+
+async def _strike(api: ApiCaller, path: str, said: list[dict[str, Any]]) -> None:
+    if said:
+        indexes = [each["index"] for each in said]
+        await api.call("POST", f"{path}:strike", {"indexes": indexes})
+
+
+async def _list_made_from(
+    api: ApiCaller, thread: str, source: str, seq: int
+) -> set[str]:
+    """List the memories that stand and were made from a page, after a seq."""
+    path = f"{build_path('threads', thread)}/events?content=none&limit={BATCH}"
+    made: set[str] = set()
+    after: str | None = str(seq)
+    while after is not None:
+        part = await api.call("GET", f"{path}&after={after}")
+        for event in part["items"]:
+            body = event["body"]
+            if event["type"] == "page.deleted":
+                made.discard(body["page_id"])
+            elif body.get("type") == PAGE_TYPE and body.get("provenance") is not None:
+                made.discard(body["page_id"])
+                made |= {body["page_id"]} if source in body["provenance"] else set()
+        after = part["next"]
+    return made
 
 
 async def read_events(

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from memoryhub_client import Client as Hub
-from memoryhub_client import erasures, slots, subjects
+from memoryhub_client import erasures, pages, searches, slots, subjects
 from tests.harness.instances import Server
 from tests.mcp.conftest import HOST, MakeKey
 
@@ -185,6 +185,49 @@ def test_all_memories_of_a_person_are_deleted(mem0: Any, connect: Connect) -> No
     client.delete_all(**ANN)
     assert list_texts(client, **ANN) == find_texts(client, "nuts", **ANN) == []
     assert len(list_texts(client, **BOB)) == 2
+
+
+def test_deleted_memory_takes_its_messages_along(
+    served: Server, key: str, connect: Connect
+) -> None:
+    client = connect()
+    code, cat = client.add(
+        [
+            {"role": "user", "content": "My locker code is ZX-81"},
+            {"role": "assistant", "content": "Locker code noted: ZX-81"},
+            {"role": "user", "content": "My cat is Mogli"},
+        ],
+        **ANN,
+    )["results"]
+    client.add(
+        [
+            {"role": "user", "content": "Balu and Mogli are pets"},
+            {"role": "assistant", "content": "Noted"},
+        ],
+        **ANN,
+    )
+    thread = code["id"].partition("~")[0]
+    with Hub(served.url, key) as hub:
+        person = hub.send(subjects.resolve("ann"))["id"]
+
+        def recall(query: str) -> list[str]:
+            found = hub.send(searches.recall_subject(person, query))["items"]
+            return sorted(f"{each['kind']}: {each['excerpt']}" for each in found)
+
+        client.update(cat["id"], metadata={"kind": "pet"})
+        assert "message: My cat is Mogli" in recall("Mogli")
+        client.update(code["id"], text="My locker code is QQ-99")
+        assert recall("locker") == ["page: My locker code is QQ-99"]
+        pet: Any = {"type": "claim", "modality": "text", "provenance": ["slot-2"]}
+        pet = hub.send(pages.create(thread, content={"text": "Ann has a cat"}, **pet))
+        client.delete(cat["id"])
+        assert "message: My cat is Mogli" in recall("Mogli")
+        client.delete(f"{thread}~{pet['page_id']}")
+        assert "message: My cat is Mogli" not in recall("Mogli")
+        client.delete_all(**ANN)
+        assert recall("locker Balu Mogli") == []
+        kept = hub.send(slots.list_all(thread, struck="true"))["items"]
+    assert [each["struck"] for each in kept] == [True] * 5
 
 
 async def test_async_client_reads_what_it_wrote(
