@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +25,16 @@ FORMAT = "bundle"
 _OTHERS = (
     *("source", "thread", "user_id", "agent_type", "budget", "report", "skip_bad"),
 )
+
+
+class _BundleProgress(ProgressBar):
+    """Progress of an import: each event is checked, then written."""
+
+    def add(self, amount: int) -> None:
+        if self.done >= self.total:
+            self.done, self.unit = 0, "events written"
+            self.began = time.monotonic()
+        super().add(amount)
 
 
 def run(
@@ -74,15 +85,12 @@ def _take_bundle(
     command: Command, bundle: Bundle, project: Project, options: Mapping[str, Any]
 ) -> ImportedBundle:
     out = cast("TextIO", command.stderr._out)  # noqa: SLF001 # to ask it isatty
-    dry = options["dry_run"]
-    # Each event is checked, then written.
-    total = bundle.events if dry else 2 * bundle.events
-    progress = ProgressBar(out, total=total, unit="events")
+    progress = _BundleProgress(out, total=bundle.events, unit="events checked")
     if options["quiet"]:
         progress.every = math.inf
     try:
         return bundles.import_bundle(
-            bundle, project, progress=progress.add, dry_run=dry
+            bundle, project, progress=progress.add, dry_run=options["dry_run"]
         )
     except KeyboardInterrupt:
         progress.close()
@@ -104,12 +112,15 @@ def _report_taken(
             "threads": taken.threads,
             "events": taken.events,
             "withheld": taken.withheld,
+            "already_there": taken.is_repeat,
         }
         command.stdout.write(json.dumps(report))
     elif not options["quiet"]:
         held = f", {taken.withheld:,} of them erased here before" * bool(taken.withheld)
         line = f"{taken.threads:,} threads, {taken.events:,} events{held}"
-        if options["dry_run"]:
+        if taken.is_repeat:
+            command.stdout.write(f"{line}: already there. Nothing was written.")
+        elif options["dry_run"]:
             command.stdout.write(f"{line}: all right. Nothing was written.")
         else:
             command.stdout.write(f"{line}: all of it is in.")

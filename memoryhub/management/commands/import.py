@@ -85,7 +85,8 @@ refused (budget_differs): give another --source then.
 
 With --format bundle the file is the export of one person's memory, and all of it comes
 in or nothing: the threads with their numbers, times and names, under ids and keys of
-this hub. One of another hub needs its public keys (--keys).
+this hub. One of another hub needs its public keys (--keys). The same bundle once more
+is already there; another bundle of that person is refused (home_taken, name_taken).
 
 What can't be imported is named by its place, as FILE:LINE:OFFSET run=N message=N
 CODE (lines count from 1, all else from 0), never by its content.

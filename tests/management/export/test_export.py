@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from memoryhub.errors import SubjectErasedError
+from memoryhub.management import bundle_import
 from memoryhub.models import Project, Subject, Thread
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.keys import SigningKey
@@ -205,7 +206,29 @@ def test_bundle_import_prints_json_on_request(path: Path, zeta: Project) -> None
         "threads": 1,
         "events": 2,
         "withheld": 0,
+        "already_there": False,
     }
+
+
+def test_bundle_that_is_there_already_is_done(path: Path, zeta: Project) -> None:
+    take(path)
+    assert take(path) == "1 threads, 2 events: already there. Nothing was written.\n"
+    assert json.loads(take(path, "--json"))["already_there"] is True
+    assert Thread.objects.filter(project=zeta).count() == 1
+
+
+def test_bundle_progress_counts_events_checked_then_written() -> None:
+    out = io.StringIO()
+    progress = bundle_import._BundleProgress(out, total=4, unit="events checked")
+    progress.every = 0
+    for amount in (1, 3, 4):
+        progress.add(amount)
+    shown = [line.partition(" · ")[0].strip() for line in out.getvalue().splitlines()]
+    assert shown == [
+        "25% 1 of 4 events checked",
+        "100% 4 of 4 events checked",
+        "100% 4 of 4 events written",
+    ]
 
 
 def test_bundle_dry_run_says_so(path: Path, zeta: Project) -> None:

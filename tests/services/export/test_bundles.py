@@ -250,6 +250,24 @@ def test_progress_counts_each_event_twice(data: bytes, zeta: Project) -> None:
     assert sum(steps) == 2 * taken.events
 
 
+def test_repeated_bundle_writes_nothing(
+    agent: Agent, ann: Subject, acme: Project, zeta: Project
+) -> None:
+    erasings.end(factories.get_thread(agent, "t-3"))
+    data = bundled.export(ann)
+    first = bundled.take(data, zeta)
+    # Threads may have grown since.
+    factories.append(factories.make_agent(zeta), "t-1", "more")
+    before = Event.objects.count(), AuditEntry.objects.count()
+    again = bundled.take(data, zeta)
+    assert (again.is_repeat, again.subject) == (True, first.subject)
+    assert (again.threads, again.events) == (first.threads, first.events)
+    assert bundled.take(data, zeta, dry_run=True).is_repeat
+    assert (Event.objects.count(), AuditEntry.objects.count()) == before
+    factories.append(agent, "t-1", "later")
+    assert isinstance(get_refusal(bundled.export(ann), zeta), NameTakenError)
+
+
 # Refusals
 
 
