@@ -12,11 +12,14 @@ from typing import Any, Final
 
 from memoryhub.api.http.calls import HubRefusedError
 from memoryhub.compat.memories import ENTITIES
+from memoryhub.kernel.text import names
 
 #: Characters of the filters in a query.
 MOST_FILTERS: Final = 1_000
 #: Receiver of a message by its role, which names the sender.
 ROLES: Final = {"user": "assistant", "assistant": "user", "system": "assistant"}
+#: Types of parts of a message that are no text, as mem0's clients send them.
+_MEDIA: Final = {"image_url", "mdx_url", "pdf_url"}
 
 
 def build_refusal(words: str) -> HubRefusedError:
@@ -63,6 +66,12 @@ def parse_entities(body: Mapping[str, Any], *, is_bound: bool) -> dict[str, str]
     found: dict[str, str] = {}
     _gather_entities({name: body[name] for name in ENTITIES if name in body}, found)
     _gather_entities(get_field(body, "filters", dict, {}), found)
+    for name, value in found.items():
+        # A person's id may be any text, the other two are names of the hub.
+        if ENTITIES[name] is not None and not names.is_valid(value):
+            raise build_refusal(
+                f"{name}: at most 128 letters, digits and ._:@- after a letter or digit"
+            )
     if not (found or is_bound):
         raise build_refusal(f"filters: name one of {', '.join(ENTITIES)}")
     return found
@@ -81,8 +90,16 @@ def parse_query_filters(text: str) -> Any:
         raise build_refusal("filters: an object") from None
 
 
-def parse_message(message: Any) -> tuple[str, str]:
-    """Return role and text of a message. Raises HubRefusedError."""
+def parse_messages(sent: list[Any]) -> list[tuple[str, str]]:
+    """Return role and text of each message that has a text. Raises HubRefusedError."""
+    found = [each for each in map(_parse_message, sent) if each[1].strip()]
+    if not found:
+        raise build_refusal("messages: at least one, with a text that is not empty")
+    return found
+
+
+def _parse_message(message: Any) -> tuple[str, str]:
+    """Return role and text of a message; pictures and files beside it are left out."""
     sent = require_fields(message, {"role", "content", "name"})
     role, content = sent.get("role"), sent.get("content")
     parts = content if isinstance(content, list) else [content]
@@ -91,10 +108,11 @@ def parse_message(message: Any) -> tuple[str, str]:
         if isinstance(part, dict) and part.get("type") == "text"
         else part
         for part in parts
+        if not (isinstance(part, dict) and part.get("type") in _MEDIA)
     ]
     if (
         role not in ROLES
-        or not texts
+        or not parts
         or not all(isinstance(each, str) for each in texts)
     ):
         roles = ", ".join(ROLES)

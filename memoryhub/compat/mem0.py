@@ -18,7 +18,7 @@ from memoryhub.compat.fields import (
     build_refusal,
     get_field,
     parse_entities,
-    parse_message,
+    parse_messages,
     parse_number,
     parse_query_filters,
     require_fields,
@@ -110,9 +110,7 @@ async def add_memories(api: ApiCaller, request: CompatRequest) -> Any:
     entities = _parse_entities(body, request)
     metadata = get_field(body, "metadata", dict, {})
     infer = get_field(body, "infer", bool, default=True)
-    messages = [parse_message(each) for each in get_field(body, "messages", list, None)]
-    if not messages:
-        raise build_refusal("messages: at least one")
+    messages = parse_messages(get_field(body, "messages", list, None))
     path = build_path("threads", await ensure_thread(api, entities))
     sources: list[list[str]] = [[] for _ in messages]
     if infer:
@@ -224,6 +222,8 @@ async def update_memory(api: ApiCaller, request: CompatRequest) -> Any:
         raise build_refusal("this memory is not a text: change it by the hub's API")
     metadata = get_field(body, "metadata", dict, memory["metadata"])
     text = get_field(body, "text", str, memory["memory"])
+    if not text.strip():
+        raise build_refusal("text: not empty")
     sidecar = {name: memory[name] for name in (*ENTITIES, "created_at") if memory[name]}
     sidecar |= {"metadata": metadata} if metadata else {}
     same = {name: page[name] for name in ("type", "importance", "hint")}

@@ -26,6 +26,7 @@ TALK = [
     {"role": "user", "content": "I play the oboe"},
     {"role": "assistant", "content": "How lovely: the oboe"},
 ]
+SILENT = {"role": "user", "content": " "}
 Connect = Callable[..., Any]
 
 
@@ -333,6 +334,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], int]] = [
     ("POST", "/v3/memories/add/", {"json": {"messages": [{}], **ANN}}, 400),
     ("POST", "/v3/memories/add/", {"json": {"messages": [], **ANN}}, 400),
     ("POST", "/v3/memories/add/", {"json": {"messages": TALK}}, 400),
+    ("POST", "/v3/memories/add/", {"json": {"messages": [SILENT], **ANN}}, 400),
     ("POST", "/v3/memories/search/", {"json": {"filters": ANN}}, 400),
     ("POST", "/v3/memories/search/", {"json": {"query": "x"}}, 400),
     ("POST", "/v3/memories/", {"json": {"filters": {"OR": [ANN]}}}, 400),
@@ -374,6 +376,20 @@ def test_options_that_would_change_what_is_kept_are_refused(
     assert kept["memory"] == "I like tea"
     assert len(client.history(memory["id"])) == 1
     assert list_texts(client, **ANN) == ["I like tea"]
+
+
+def test_pictures_beside_a_text_are_left_out(mem0: Any, connect: Connect) -> None:
+    client = connect()
+    picture = {"type": "image_url", "image_url": {"url": "https://x.example/y.png"}}
+    said = [{"type": "text", "text": "My bike is red"}, picture]
+    client.add([{"role": "user", "content": said}], **ANN)
+    client.add([{"role": "user", "content": picture}, TALK[0], SILENT], **ANN)
+    assert list_texts(client, **ANN) == ["I play the oboe", "My bike is red"]
+    with pytest.raises(mem0.exceptions.ValidationError, match="messages: at least one"):
+        client.add([{"role": "user", "content": [picture]}], **ANN)
+    for field, value in (("run_id", "r/1"), ("agent_id", "ag 1")):
+        with pytest.raises(mem0.exceptions.ValidationError, match=f"{field}: at most"):
+            client.add("I like tea", **ANN, **{field: value})
 
 
 def test_text_beyond_the_cap_is_refused(mem0: Any, connect: Connect) -> None:
