@@ -8,7 +8,8 @@ Items come back as they were added, and the hub finds them by words and shows th
 conversation. `pop_item` and `clear_session` strike messages out: they leave every list,
 request and search, replay still shows them, and only an erasure takes their texts.
 More than 200 items, or 900 KB, are added in several steps. An item that the hub has
-erased is left out, and U+0000 is refused. A fork can't pop what it inherited.
+erased is left out. U+0000 and half a surrogate pair are refused. A fork can't pop what
+it inherited.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class MemoryHubSession:
         self.session_id = session_id
         #: The SDK's `SessionSettings`, whose `limit` counts where no other is given.
         self.session_settings = session_settings
-        self.thread = build_name("", session_id)
+        self.thread = _build_thread_name(session_id)
         self._hub = hub
         self._user_id = user_id
 
@@ -115,6 +116,14 @@ class MemoryHubSession:
         async for each in self._hub.each(listing):
             if not each["erased"]:
                 yield each["index"], each["content"]
+
+
+def _build_thread_name(session_id: str) -> str:
+    """Build the thread's name: the id itself, escaped, where that can be a name."""
+    can_begin = session_id[:1].isascii() and session_id[:1].isalnum()
+    is_free = can_begin and not session_id.startswith("mh.")
+    # No escaped id has a colon, so that no other session has the name.
+    return build_name("" if is_free else "openai:", session_id)
 
 
 def _build_slot(item: Any) -> slots.Slot:
