@@ -142,6 +142,8 @@ STATUS: dict[type[Refusal], int] = {
     errors.NotRecordedError: 404,
     errors.DerivedPageError: 409,
     errors.NoRoomError: 409,
+    errors.BudgetTooSmallError: 409,
+    errors.PartsUnseenError: 409,
     errors.PinnedError: 409,
     errors.PinnedByLogError: 409,
     errors.RangeTakenError: 409,

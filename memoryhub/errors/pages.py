@@ -41,6 +41,25 @@ class NoRoomError(Refusal):
     code = "no_room"
 
 
+class BudgetTooSmallError(NoRoomError):
+    """Not even the newest message fits into a request of this `token_budget`.
+
+    Send `least_tokens` or more. A `turn` that is named has begun, and its messages are
+    kept: ask for its request by GET …/context, and do not send the messages again.
+    """
+
+    code = "no_room"
+
+
+class PartsUnseenError(NoRoomError):
+    """Parts of this page that no request has shown yet take its room; nothing charged.
+
+    Begin the next turn first, then ask for this part again.
+    """
+
+    code = "no_room"
+
+
 class PinnedError(Refusal):
     """The page is pinned, and pinned pages are never evicted. Unpin it first."""
 

@@ -45,6 +45,7 @@ from memoryhub.api.turns import own_tools
 from memoryhub.api.turns.own_tools import Tools
 from memoryhub.errors import (
     BadCursorError,
+    BudgetTooSmallError,
     NoRoomError,
     NotRecordedError,
     PageErasedError,
@@ -559,8 +560,9 @@ def preview(
     try:
         before = contexts.find_previous(thread_row, options.turn)
         packed = contexts.pack_request(thread_row, state, options, before=before)
-    except packing.TooSmallError:
-        raise NoRoomError from None
+    except packing.TooSmallError as refusal:
+        least = refusal.find_least_budget()
+        raise BudgetTooSmallError(least_tokens=least) from None
     out = ContextOut.from_record(
         packed,
         thread=thread,

@@ -153,6 +153,36 @@ class Packed:
 class TooSmallError(ValueError):
     """Not even the newest message fits, however short it is cut."""
 
+    #: Packs the same request under a smaller or larger budget.
+    pack_within: Callable[[int], object]
+    limit: int
+    most: int
+
+    def find_least_budget(self) -> int | None:
+        """Find the least budget of the request that would do; None if none would.
+
+        Packs the request some 20 times.
+        """
+        too_small = enough = self.limit
+        while not self._is_enough(enough):
+            if enough == self.most:
+                return None
+            too_small, enough = enough, min(2 * enough, self.most)
+        while enough - too_small > 1:
+            middle = (too_small + enough) // 2
+            if self._is_enough(middle):
+                enough = middle
+            else:
+                too_small = middle
+        return enough
+
+    def _is_enough(self, budget: int) -> bool:
+        try:
+            self.pack_within(budget)
+        except TooSmallError:
+            return False
+        return True
+
 
 class _Sides(NamedTuple):
     """Parts of a request beside messages and pages."""
@@ -178,6 +208,17 @@ def pack(wanted: PackingInput, texts: Texts, *, tokenizer: Tokenizer = EST) -> P
     `texts` holds the texts of candidates and rows. One pass over the candidates, whose
     costs are counted again if they were too low. Raises TooSmallError.
     """
+    try:
+        return _pack(wanted, texts, tokenizer)
+    except TooSmallError as refusal:
+        refusal.limit, refusal.most = wanted.limit, wanted.budget_tokens
+        refusal.pack_within = lambda budget: _pack(
+            replace(wanted, token_budget=budget), texts, tokenizer
+        )
+        raise
+
+
+def _pack(wanted: PackingInput, texts: Texts, tokenizer: Tokenizer) -> Packed:
     spare = 0
     for attempted in range(_ROUNDS):
         tried = _prepare_attempt(wanted, texts, wanted.limit - spare, tokenizer)

@@ -176,10 +176,19 @@ def weigh(state: ThreadState, entry: PageEntry, level: int) -> int:
 
 def compute_part_room(state: ThreadState, page_id: str) -> int:
     """Compute the room of a part's text, beside the parts not shown yet."""
-    frame = state.paging.frames.get(page_id)
-    due = [p for p in (frame.parts if frame else ()) if p.turn == state.turn_count]
-    room = compute_deliverable(state, page_id) - _sum_costs(due)
+    unseen = _list_unseen_parts(state, page_id)
+    room = compute_deliverable(state, page_id) - _sum_costs(unseen)
     return room - weights.weigh_call(page_id)
+
+
+def has_unseen_parts(state: ThreadState, page_id: str) -> bool:
+    """Return whether parts of the page wait for the next request."""
+    return bool(_list_unseen_parts(state, page_id))
+
+
+def _list_unseen_parts(state: ThreadState, page_id: str) -> list[PagePart]:
+    frame = state.paging.frames.get(page_id)
+    return [p for p in (frame.parts if frame else ()) if p.turn == state.turn_count]
 
 
 def _emit_referenced(decision: Decision, command: FaultPage, found: PageLookup) -> None:

@@ -12,6 +12,7 @@ from memoryhub.errors import (
     NoRoomError,
     PageErasedError,
     PageUnknownError,
+    PartsUnseenError,
     Refusal,
 )
 from memoryhub.journal import OrderReceipt
@@ -301,6 +302,8 @@ def _explain_refusal(
     if isinstance(refusal, NoRoomError):
         offset = command.range.offset if command.range else 0
         part = _find_longest_part(row, state, entry, offset)
+        if command.range and not part and faults.has_unseen_parts(state, entry.page_id):
+            return PartsUnseenError(tokens=command.range.tokens)
         return NoRoomError(
             tokens=command.range.tokens if command.range else tokens,
             fits_level=cheaper[-1] if cheaper else None,

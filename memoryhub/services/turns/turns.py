@@ -10,6 +10,7 @@ from typing import Any
 
 from memoryhub import journal
 from memoryhub.errors import (
+    BudgetTooSmallError,
     NoRoomError,
     NotRecordedError,
     ObservationsWantedError,
@@ -113,7 +114,8 @@ async def begin_turn(
     Emits slot.appended each, turn.began, page events, then turn.packed in a second
     transaction. A repeat with the same Idempotency-Key returns the same turn, and packs
     its request if the process died in between. Raises as `slots.append` does, and
-    NoRoomError when not even the newest message fits into the request.
+    BudgetTooSmallError when not even the newest message fits into the request, which
+    is then not packed; the turn has begun.
     """
     carried = await read(blocks.list_carried, agent.project, thread, bound=agent.bound)
     command = dataclasses.replace(new.command, blocks=carried)
@@ -174,11 +176,12 @@ def _build_options(
 async def _pack_and_record(
     agent: Agent, thread: str, receipt: OrderReceipt, options: PackingOptions
 ) -> BegunTurn:
-    """Pack the request, record it, and return the turn. Raises NoRoomError."""
+    """Pack the request, record it, and return the turn. Raises BudgetTooSmallError."""
     try:
         row, packed, prefix = await read(pack_request, receipt, options)
-    except TooSmallError:
-        raise NoRoomError from None
+    except TooSmallError as refusal:
+        least = await read(refusal.find_least_budget)
+        raise BudgetTooSmallError(least_tokens=least, turn=options.turn) from None
     order = Order(
         address=agent.address(thread),
         command=build_record(

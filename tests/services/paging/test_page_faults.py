@@ -9,6 +9,7 @@ from memoryhub.errors import (
     NotFoundError,
     PageErasedError,
     PageUnknownError,
+    PartsUnseenError,
 )
 from memoryhub.kernel.paging.page_commands import DeletePage, EvictPage, FaultPage
 from memoryhub.kernel.state.page_events import PageFaulted
@@ -84,6 +85,20 @@ def test_fault_serves_a_level_and_charges_its_true_tokens(agent: Agent) -> None:
     )
     assert found.faults_left == 2
     assert found.fault_tokens_left == 8_192 - found.tokens
+
+
+def test_second_part_without_a_turn_is_told_to_wait_for_one(agent: Agent) -> None:
+    factories.make_page(agent, "big", text=build_prose(7_500))
+    first = fault(agent, "big", 0, part=RequestedPart(0, None)).part
+    assert first is not None
+    assert first.next_offset is not None
+    rest = RequestedPart(first.next_offset, None)
+    with pytest.raises(PartsUnseenError) as refused:
+        fault(agent, "big", 0, part=rest)
+    assert "Begin the next turn first" in refused.value.sentence
+    assert "fits_level" not in refused.value.sentence
+    user_speaks(agent)
+    assert fault(agent, "big", 0, part=rest).promoted
 
 
 def test_refused_fault_names_what_fits(agent: Agent) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from memoryhub import journal
 from memoryhub.errors import (
+    BudgetTooSmallError,
     IdempotencyMismatchError,
-    NoRoomError,
     NotFoundError,
     NotRecordedError,
     PageErasedError,
@@ -112,8 +112,14 @@ def test_request_with_framing_stays_within_its_budget(agent: Agent, mode: Any) -
 
 def test_budget_without_room_for_the_newest_message_is_refused(agent: Agent) -> None:
     append(agent, "t-1", "hello " * 300)
-    with pytest.raises(NoRoomError):
+    with pytest.raises(BudgetTooSmallError, match="no_room") as refused:
         begin(agent, token_budget=10)
+    least: Any = refused.value.detail["least_tokens"]
+    assert refused.value.detail["turn"] == 1
+    assert "fits_level" not in refused.value.sentence
+    with pytest.raises(BudgetTooSmallError):
+        begin(agent, token_budget=least - 1)
+    assert begin(agent, token_budget=least).tokens <= least
 
 
 def test_repeated_turn_request_is_answered_with_the_same_turn(agent: Agent) -> None:
