@@ -48,7 +48,7 @@ def test_key_is_shown_once_and_works(owner: Client) -> None:
     assert row.prefix in page
     assert key not in page
     # Phones have no column heads: each cell brings its own word.
-    for word in ("subject", "created", "last used", "expires"):
+    for word in ("person", "created", "last used", "expires"):
         assert f'data-label="{word}"' in page
 
 

@@ -435,4 +435,4 @@ def test_thread_that_waits_for_the_observer_has_a_badge_and_a_flag(
     assert "to observe" not in viewer.get("/p/acme/threads").content.decode()
     Thread.objects.filter(name="unseen").update(observer_due=True)
     assert "to observe" in viewer.get("/p/acme/threads").content.decode()
-    assert list_thread_names(viewer, "q=flag:unobserved") == ["unseen"]
+    assert list_thread_names(viewer, "?q=flag:unobserved") == ["unseen"]
