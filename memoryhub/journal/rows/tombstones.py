@@ -109,7 +109,8 @@ def iter_values(
             yield ValueDigest(of=of, digest=digest)
         return
     for part in _iter_parts(event, payload):
-        for digest in _digest_texts(keys, {_render_whole(part), *_iter_texts(part)}):
+        whole = [_render_whole(part)] if _has_content(part) else []
+        for digest in _digest_texts(keys, {*whole, *_iter_texts(part)}):
             yield ValueDigest(of=of, digest=digest)
 
 
@@ -276,7 +277,7 @@ def _digest_all(
     """Return all digests under which anything in a payload may have been erased."""
     texts: set[str] = set()
     for part in _iter_parts(event, payload):
-        texts.update(map(_render_whole, _iter_nested(part)))
+        texts.update(map(_render_whole, filter(_has_content, _iter_nested(part))))
     return {*_digest_texts(keys, texts), *_digest_together(keys, event, payload)}
 
 
@@ -346,6 +347,18 @@ def _iter_nested(plain: object) -> Iterator[object]:
     elif isinstance(plain, list):
         for each in plain:
             yield from _iter_nested(each)
+
+
+def _has_content(plain: object) -> bool:
+    """Return whether a value holds a text or a number, names of members aside.
+
+    One without is the same for many: a block's empty description, with its flag.
+    """
+    if isinstance(plain, Mapping):
+        return any(map(_has_content, plain.values()))
+    if isinstance(plain, list):
+        return any(map(_has_content, plain))
+    return not (plain is None or plain == "" or isinstance(plain, bool))
 
 
 def _render_whole(plain: object) -> str:

@@ -24,6 +24,8 @@ from memoryhub.models.server.clock import clock
 from memoryhub.queries.paging import pages
 from memoryhub.queries.turns import envelopes
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import blocks
+from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.memory import keys, operator_memory, working_memory
 from memoryhub.services.paging import pages as written_pages
 from memoryhub.services.paging.pages import PageChange
@@ -246,6 +248,23 @@ def test_value_erased_with_a_thread_or_record_stays_out(
     # A key keeps what is said now, though a message that said it was erased.
     _set_key(agent, "later", NEIGHBOUR)
     write(agent, "bob", ERASED)
+
+
+def test_person_may_have_another_block_after_one_was_erased(
+    agent: Agent, ann: Subject
+) -> None:
+    """What a block has besides texts is the same for many: its empty description."""
+
+    def put(name: str, text: str) -> None:
+        draft = BlockDraft(block=name, text=text)
+        factories.run(blocks.put_block(agent=agent, subject=ann, draft=draft))
+        ann.refresh_from_db()
+
+    put("home", ERASED)
+    forget(ann, "thread", until="rows_erased", thread=Thread.objects.get(home=True))
+    put("town", NEIGHBOUR)
+    with pytest.raises(ValueErasedError):
+        put("again", ERASED)
 
 
 SPELLINGS = {
