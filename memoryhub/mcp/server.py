@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -14,15 +14,23 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult, InputRequiredResult
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    GetPromptResult,
+    InputRequiredResult,
+    Resource,
+)
 from pydantic import ValidationError
 
 from memoryhub import __version__
+from memoryhub.api.allowed import BY_CODE
 from memoryhub.api.http.calls import build_http
 from memoryhub.api.http.gate import Application, Receive, Scope
-from memoryhub.mcp.resources import add_resources
+from memoryhub.mcp.resources import LISTED, add_resources
 from memoryhub.mcp.sessions import SCOPE_KEY, McpSession
-from memoryhub.mcp.tools import add_tools
+from memoryhub.mcp.tools import MOST_SHOWN, add_tools
 from memoryhub.services.access.api_keys import Agent
 
 #: Longest wait for an answer of the hub.
@@ -44,18 +52,58 @@ class MemoryServer(MCPServer[Any]):
         arguments: dict[str, Any],
         context: Context[Any, Any] | None = None,
     ) -> CallToolResult | InputRequiredResult:
+        known = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        if name in known:
+            require_arguments(known[name], arguments)
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as refused:
-            tools = {tool.name: tool.input_schema for tool in await self.list_tools()}
-            if name not in tools:
-                says = f"Unknown tool. The tools are {', '.join(tools)}."
+            if name not in known:
+                says = f"Unknown tool. The tools are {', '.join(known)}."
                 raise ToolError(says) from None
             cause = refused.__cause__
             if not isinstance(cause, ValidationError):
                 raise
             # With the cause, the SDK logs names of arguments alone.
-            raise ToolError(describe_arguments(tools[name], cause)) from cause
+            raise ToolError(describe_arguments(known[name], cause)) from cause
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: dict[str, str] | None = None,
+        context: Context[Any, Any] | None = None,
+    ) -> GetPromptResult | InputRequiredResult:
+        known = {each.name: each.arguments or [] for each in await self.list_prompts()}
+        if name not in known:
+            says = f"Unknown prompt. The prompts are {', '.join(known)}."
+            raise MCPError(INVALID_PARAMS, says)
+        needed = {each.name for each in known[name] if each.required}
+        sent = set(arguments or {})
+        if wrong := (sent - {each.name for each in known[name]}) | (needed - sent):
+            takes = ", ".join(each.name for each in known[name]) or "none"
+            says = f"{_quote(wrong)}: wrong or missing. The arguments are: {takes}."
+            raise MCPError(INVALID_PARAMS, says)
+        return await super().get_prompt(name, arguments, context)
+
+    async def list_resources(self) -> list[Resource]:
+        return [*LISTED, *await super().list_resources()]
+
+
+def require_arguments(schema: dict[str, Any], sent: dict[str, Any]) -> None:
+    """Raise ToolError for arguments that a tool does not know, and for texts with NUL.
+
+    The SDK drops the first, and the API names the second by their place in its body.
+    """
+    takes = schema.get("properties", {})
+    if unknown := sent.keys() - takes.keys():
+        says = f"{_quote(unknown)}: the tool takes no such argument."
+        raise ToolError(f"{says} The arguments are {', '.join(takes)}.")
+    if wrong := {name for name, value in sent.items() if "\0" in str(value)}:
+        raise ToolError(f"nul: {_quote(wrong)} takes {BY_CODE['nul']}.")
+
+
+def _quote(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name[:MOST_SHOWN]}`" for name in sorted(names))
 
 
 def describe_arguments(schema: dict[str, Any], invalid: ValidationError) -> str:

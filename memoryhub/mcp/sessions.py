@@ -15,8 +15,12 @@ from mcp.server.mcpserver.exceptions import (
     ResourceNotFoundError,
     ToolError,
 )
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
+from memoryhub.api.allowed import PATTERNS
 from memoryhub.api.http.calls import ApiCaller, HubRefusedError, build_path
+from memoryhub.kernel.text import names
 
 #: Key of the session in the scope of a request.
 SCOPE_KEY = "memoryhub.session"
@@ -29,13 +33,12 @@ AGENT_TYPE = "mcp"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSession(ApiCaller):
-    """Key, thread and person of one request."""
+    """Key, thread and person of one request; the API confines it to the person."""
 
     #: Subject that the key is bound to, if that is known here.
     bound: UUID | None = None
-    #: Thread and person that the client's headers name.
+    #: Thread that the client's header names.
     thread: str | None = None
-    person: str | None = None
 
     async def require_hub(self) -> None:
         """Raise HubRefusedError unless a hub answers and knows the key."""
@@ -49,10 +52,10 @@ class McpSession(ApiCaller):
     async def find_thread(self) -> str | None:
         """Return the thread to read and write; None if it was not made yet.
 
-        Raises HubRefusedError if the named thread is not the named person's.
+        Raises HubRefusedError for a name that no thread can have.
         """
         if self.thread is not None:
-            await self._require_own_thread(self.thread)
+            self._require_thread_name(self.thread)
             return self.thread
         if self.person is None:
             return OWN_THREAD
@@ -68,6 +71,8 @@ class McpSession(ApiCaller):
             return [build_path("subjects", subject)] if subject else []
         if self.bound is not None:
             return [build_path("subjects", str(self.bound))]
+        if self.thread is not None:
+            self._require_thread_name(self.thread)
         names = (self.thread, OWN_THREAD)
         return [build_path("threads", name) for name in names if name]
 
@@ -80,19 +85,11 @@ class McpSession(ApiCaller):
             raise
         return str(found["id"])
 
-    async def _require_own_thread(self, name: str) -> None:
-        """Refuse a thread of somebody else than the person that the headers name."""
-        if self.person is None:
-            return
-        try:
-            found = await self.call("GET", build_path("threads", name))
-        except HubRefusedError as refused:
-            if refused.status == 404:
-                return
-            raise
-        if found["subject_id"] != await self._find_subject(self.person):
-            says = "subject_conflict: the thread belongs to another person"
-            raise HubRefusedError(409, says)
+    def _require_thread_name(self, name: str) -> None:
+        if not names.is_valid(name):
+            rule = PATTERNS[names.NAME_PATTERN]
+            says = f"bad thread name in MemoryHub-Thread or --thread: it takes {rule}"
+            raise HubRefusedError(422, f"name: {says}.")
 
     async def ensure_thread(self) -> str:
         """Return the thread, made if need be for the person that the headers name."""
@@ -157,6 +154,8 @@ async def read_api(ctx: Context[Any, Any], path: str) -> Any:
     try:
         return await get_session(ctx).call("GET", path)
     except HubRefusedError as refused:
+        if refused.status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            raise MCPError(INVALID_PARAMS, str(refused)) from None
         if refused.status != HTTPStatus.NOT_FOUND:
             raise ResourceError(str(refused)) from None
         raise ResourceNotFoundError(

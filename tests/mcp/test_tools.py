@@ -15,9 +15,10 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 from memoryhub_client import Client as Hub
-from memoryhub_client import erasures, subjects
+from memoryhub_client import erasures, slots, subjects, threads
 from tests.harness.instances import Instance, Server, free_port
 from tests.mcp.conftest import HOST, MakeKey
 
@@ -68,6 +69,18 @@ async def read_error(client: Client, tool: str, **arguments: Any) -> str:
     answer = await client.call_tool(tool, arguments)
     assert answer.is_error, answer.structured_content
     return str(getattr(answer.content[0], "text", ""))
+
+
+async def read_resource(client: Client, uri: str) -> str:
+    found = await client.read_resource(uri)
+    return str(getattr(found.contents[0], "text", ""))
+
+
+async def read_refusal(client: Client, uri: str) -> tuple[int, str]:
+    """Read a resource that must be refused; return the protocol's code and words."""
+    with pytest.raises(MCPError) as refused:
+        await client.read_resource(uri)
+    return refused.value.error.code, refused.value.error.message
 
 
 async def list_texts(client: Client, query: str) -> list[str]:
@@ -141,6 +154,8 @@ async def test_errors_tell_a_model_what_to_do(served: Server, key: str) -> None:
             ("update", {"id": "x/y"}, "`text` is missing: it takes string"),
             ("recall", {"query": "x", "limit": 99}, "takes integer from 1 to 50."),
             ("remember", {"text": ""}, "takes string of at least 1 character."),
+            ("remember", {"text": "x", "extra": 1}, "`extra`: the tool takes no"),
+            ("remember", {"text": "a\0b"}, "`text` takes texts without U+0000"),
             ("guess", {}, "The tools are remember, recall, search"),
         ):
             told.append(await read_error(client, tool, **sent))
@@ -161,16 +176,80 @@ async def test_person_header_keeps_people_apart(served: Server, key: str) -> Non
 
 
 async def test_named_thread_shows_no_other_person(served: Server, key: str) -> None:
-    """A new thread begins with all that is remembered; another's is refused."""
+    """A new thread begins with all that is remembered; a name is each person's own."""
     async with connect(served, key, **ANN, memoryhub_thread="of-ann") as client:
         await call(client, "remember", text="Ann grows kiwis")
     async with connect(served, key, **ANN, memoryhub_thread="ann-2") as client:
         assert await list_texts(client, "kiwis") == ["Ann grows kiwis"]
     async with connect(served, key, **BOB, memoryhub_thread="of-ann") as client:
         assert await list_texts(client, "kiwis") == []
-        for tool in ("search", "remember"):
-            told = await read_error(client, tool, query="kiwis", text="kiwis")
-            assert "subject_conflict" in told
+        assert (await call(client, "search", query="kiwis"))["items"] == []
+        await call(client, "remember", text="Bob picks kiwis")
+    async with connect(served, key, **ANN, memoryhub_thread="of-ann") as client:
+        assert await list_texts(client, "kiwis") == ["Ann grows kiwis"]
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+async def test_named_person_is_all_that_a_connection_reaches(
+    served: Server, key: str, transport: str, known: bool
+) -> None:
+    """What is another's answers as what nobody has, also to a person not yet known."""
+    async with connect(served, key, **ANN) as ann:
+        memory = (await call(ann, "remember", text="Ann likes nuts"))["id"]
+    with Hub(served.url, key) as hub:
+        hub.send(threads.put("of-ann", user_id="ann"))
+        hub.send(slots.append("of-ann", "The PIN is 7781"))
+    if known:
+        async with connect(served, key, **BOB) as bob:
+            await call(bob, "remember", text="Bob is here")
+    async with (
+        connect(served, key, "/mcp/all", **BOB)
+        if transport == "http"
+        else run_command(served, key, MEMORYHUB_PERSON="bob")
+    ) as bob:
+        assert "ann" not in await read_resource(bob, "memory://threads")
+        for theirs, nobodys in (
+            (memory, "mcp.none/none"),
+            ("of-ann/slot-0", "none/slot-0"),
+        ):
+            for tool, more in (
+                ("read", {}),
+                ("update", {"text": "x"}),
+                ("forget", {}),
+            ):
+                told = [
+                    (await read_error(bob, tool, id=each, **more)).replace(each, "ID")
+                    for each in (theirs, nobodys)
+                ]
+                assert told[0] == told[1]
+                assert "not_found" in told[0]
+            for below in ("", "/messages", "/log", "/pages/slot-0"):
+                refused = [
+                    await read_refusal(
+                        bob, f"memory://threads/{each.partition('/')[0]}{below}"
+                    )
+                    for each in (theirs, nobodys)
+                ]
+                assert refused[0] == refused[1]
+        assert await list_texts(bob, "nuts OR PIN") == []
+        assert (await call(bob, "facts"))["items"] == []
+        assert "PIN" not in str(await bob.get_prompt("start_session"))
+    with Hub(served.url, key) as hub:
+        found = hub.send(threads.search(user_id="bob"))["items"]
+    assert len(found) == known
+    async with connect(served, key, **ANN) as ann:
+        assert await list_texts(ann, "nuts") == ["Ann likes nuts"]
+
+
+async def test_person_that_can_be_nobodys_id_is_refused(
+    served: Server, key: str
+) -> None:
+    for wrong in ("", "*", "x" * 257):
+        async with connect(served, key, memoryhub_person=wrong) as client:
+            for tool, sent in (("remember", "text"), ("recall", "query")):
+                told = await read_error(client, tool, **{sent: "x"})
+                assert "1 to 256 characters of one line" in told
 
 
 async def test_bound_key_reaches_no_other_person(
@@ -239,6 +318,54 @@ async def test_erased_person_is_gone_from_every_door(
         answer = await ann.call_tool("recall", {"query": "nuts"})
         assert answer.is_error or answer.structured_content["items"] == []
         assert await list_texts(bob, "nuts") == ["Bob likes nuts"]
+
+
+async def test_start_session_tells_that_texts_are_remembered(
+    served: Server, key: str
+) -> None:
+    async with connect(served, key, **ANN) as client:
+        assert "| nothing yet" in str(await client.get_prompt("start_session"))
+        await call(client, "remember", text="Ann plays the oboe")
+        text = str(await client.get_prompt("start_session"))
+    assert "nothing yet" not in text
+    assert "texts are remembered, and `recall` finds them" in text
+
+
+# Requests that ask for what is not there
+
+
+async def test_bad_prompt_and_resource_are_invalid_params_in_words(
+    shared: Instance, served: Server, key: str
+) -> None:
+    async with connect(served, key) as client:
+        for name, sent, says in (
+            ("nope", {}, "Unknown prompt. The prompts are start_session."),
+            ("start_session", {"topic": "x"}, "`topic`"),
+        ):
+            with pytest.raises(MCPError, match=says) as refused:
+                await client.get_prompt(name, sent)
+            assert refused.value.error.code == INVALID_PARAMS
+        for limit in ("abc", "0", "1&x=1", ""):
+            uri = f"memory://threads?limit={limit}"
+            code, words = await read_refusal(client, uri)
+            assert (code, "limit" in words) == (INVALID_PARAMS, True)
+        assert [each.uri for each in (await client.list_resources()).resources] == [
+            "memory://threads"
+        ]
+        assert "items" in await read_resource(client, "memory://threads?limit=1")
+    assert "Traceback" not in shared.log.read_text(encoding="utf-8")
+
+
+async def test_bad_thread_name_is_told_as_such(served: Server, key: str) -> None:
+    async with connect(served, key, memoryhub_thread="my/ thr") as client:
+        for tool, sent in (
+            ("remember", {"text": "x"}),
+            ("recall", {"query": "x"}),
+            ("search", {"query": "x"}),
+        ):
+            told = await read_error(client, tool, **sent)
+            assert "bad thread name" in told
+            assert "letters, digits and" in told
 
 
 # Refusals of the command

@@ -5,19 +5,28 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
+from uuid import UUID
 
 from django.http import HttpRequest
 
 from memoryhub.api.http import limits
-from memoryhub.errors import ScopeError, SubjectErasedError, UnauthorizedError
+from memoryhub.errors import (
+    InvalidError,
+    ScopeError,
+    SubjectErasedError,
+    UnauthorizedError,
+)
+from memoryhub.kernel.text import user_ids
 from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access import agents
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 from memoryhub.vault.registry.lru import Lru
 
 READ: Final = "memory:read"
@@ -36,6 +45,13 @@ _ADMITTING: Final = {
     LOOK: frozenset({READ, EXPORT, FORGET}),
     ANY: frozenset({*MEMORY_SCOPES, *SUBJECT_SCOPES}),
 }
+
+#: Header that confines a request to a person, by user id; see decision 102.
+PERSON_HEADER: Final = "MemoryHub-Person"
+#: Stands for the subject of a person who is not known yet: no row has this id.
+_NO_SUBJECT: Final = UUID(int=0)
+#: Methods that can begin a thread, and with it a person.
+_BEGINNING: Final = frozenset({"POST", "PUT"})
 
 #: Seconds for which a key is trusted before the database is asked again.
 BELIEVED_SECONDS = 1.0
@@ -62,7 +78,11 @@ def get_caller(request: HttpRequest) -> Agent:
 
 
 async def admit(request: HttpRequest, *, needs: str) -> Agent:
-    """Return the agent behind a request. Raises what `greet` and `require` raise."""
+    """Return the agent behind a request, confined to the person that a header names.
+
+    Raises what `greet`, `require` and `subjects.find` raise. The header costs a query,
+    and two for a person who is not known.
+    """
     clock.require_true()
     agent = await _require_agent(
         find_sent_key(request), request.META.get("REMOTE_ADDR", "")
@@ -71,6 +91,11 @@ async def admit(request: HttpRequest, *, needs: str) -> Agent:
     request.auth = agent  # type: ignore[attr-defined]  # Ninja's name for it
     limits.take_request(agent)
     require(agent, needs)
+    sent = request.META.get("HTTP_MEMORYHUB_PERSON")
+    if sent is not None:
+        begins = needs == WRITE and request.method in _BEGINNING
+        agent = await _confine(agent, sent, begins=begins)
+        request.auth = agent  # type: ignore[attr-defined]  # as above
     return agent
 
 
@@ -143,6 +168,26 @@ async def _require_agent(key: str | None, address: str) -> Agent:
         limits.take_anonymous(address)
         raise UnauthorizedError
     return agent
+
+
+async def _confine(agent: Agent, sent: str, *, begins: bool) -> Agent:
+    """Return the agent as if its key were bound to the person that a header names.
+
+    With `begins` a person who is not known is created, unless the key is bound; else
+    the agent finds nothing.
+    """
+    try:
+        person = sent.encode("latin-1").decode()
+        found = await read(
+            partial(subjects.find, agent.project, person, bound=agent.bound)
+        )
+    except (UnicodeDecodeError, InvalidError):
+        rule = user_ids.RULE
+        raise InvalidError(loc=PERSON_HEADER, allowed=rule) from None
+    if found is None and begins and agent.bound is None:
+        new = await read(subjects.prepare_subject, agent.project, person)
+        found = await subjects.insert_subject_async(new)
+    return replace(agent, bound=found.id if found else _NO_SUBJECT)
 
 
 async def _find_agent(key: str) -> Agent | None:

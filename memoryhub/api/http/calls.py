@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import httpx2
 
+from memoryhub.api.http.auth import PERSON_HEADER
 from memoryhub.api.http.gate import Application
 
 
@@ -33,6 +34,8 @@ class ApiCaller:
 
     http: httpx2.AsyncClient
     authorization: str
+    #: User id of the person that the calls are confined to; None: what the key reaches.
+    person: str | None = None
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
         """Return the answer's JSON. Raises HubRefusedError. Costs one request."""
@@ -41,7 +44,7 @@ class ApiCaller:
                 method,
                 f"/api/v1{path}",
                 json=body,
-                headers={"Authorization": self.authorization},
+                headers=self._build_headers(),
             )
         except httpx2.HTTPError:
             raise HubRefusedError(503, "the hub does not answer") from None
@@ -56,6 +59,12 @@ class ApiCaller:
             _describe_problem(answer.status_code, found),
             retry_after=answer.headers.get("retry-after"),
         )
+
+    def _build_headers(self) -> dict[bytes, bytes]:
+        named = {b"authorization": self.authorization.encode("latin-1")}
+        if self.person is not None:
+            named[PERSON_HEADER.encode()] = self.person.encode()
+        return named
 
 
 def build_http(api: Application) -> httpx2.AsyncClient:
