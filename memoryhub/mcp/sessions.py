@@ -149,6 +149,23 @@ async def list_places(ctx: Context[Any, Any]) -> list[str]:
         return await get_session(ctx).list_places()
 
 
+async def has_texts(ctx: Context[Any, Any], places: Sequence[str]) -> bool:
+    """Return whether a message or page is remembered at the first place that exists."""
+    with explain_refusals():
+        for place in places:
+            of_person = place.startswith("/subjects/")
+            path = place if of_person else f"{place}/pages?limit=1"
+            try:
+                found = await get_session(ctx).call("GET", path)
+            except HubRefusedError as refused:
+                if refused.status != HTTPStatus.NOT_FOUND:
+                    raise
+            else:
+                count = found["slots"] + found["pages"] if of_person else found["items"]
+                return bool(count)
+    return False
+
+
 async def read_api(ctx: Context[Any, Any], path: str) -> Any:
     """Read from the API for a resource: a refusal is an error of the protocol."""
     try:

@@ -323,12 +323,13 @@ async def test_erased_person_is_gone_from_every_door(
 async def test_start_session_tells_that_texts_are_remembered(
     served: Server, key: str
 ) -> None:
-    async with connect(served, key, **ANN) as client:
-        assert "| nothing yet" in str(await client.get_prompt("start_session"))
-        await call(client, "remember", text="Ann plays the oboe")
-        text = str(await client.get_prompt("start_session"))
-    assert "nothing yet" not in text
-    assert "texts are remembered, and `recall` finds them" in text
+    for headers in (ANN, {}):
+        async with connect(served, key, **headers) as client:
+            assert "| nothing yet" in str(await client.get_prompt("start_session"))
+            await call(client, "remember", text="Ann plays the oboe")
+            text = str(await client.get_prompt("start_session"))
+        assert "nothing yet" not in text
+        assert "but texts: `recall` finds them" in text
 
 
 # Requests that ask for what is not there
@@ -345,7 +346,7 @@ async def test_bad_prompt_and_resource_are_invalid_params_in_words(
             with pytest.raises(MCPError, match=says) as refused:
                 await client.get_prompt(name, sent)
             assert refused.value.error.code == INVALID_PARAMS
-        for limit in ("abc", "0", "1&x=1", ""):
+        for limit in ("abc", "0", ""):
             uri = f"memory://threads?limit={limit}"
             code, words = await read_refusal(client, uri)
             assert (code, "limit" in words) == (INVALID_PARAMS, True)
