@@ -199,7 +199,8 @@ async def test_named_person_is_all_that_a_connection_reaches(
         memory = (await call(ann, "remember", text="Ann likes nuts"))["id"]
     with Hub(served.url, key) as hub:
         hub.send(threads.put("of-ann", user_id="ann"))
-        hub.send(slots.append("of-ann", "The PIN is 7781"))
+        pin = {"role": "user", "content": "The PIN is 7781"}
+        hub.send(slots.append("of-ann", slots.chat(pin)))
     if known:
         async with connect(served, key, **BOB) as bob:
             await call(bob, "remember", text="Bob is here")
