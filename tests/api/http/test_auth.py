@@ -197,3 +197,44 @@ async def test_key_in_an_address_is_refused(api: Client, place: str) -> None:
     refused = await api.get(place.format(key))
     assert (refused.status, refused.code) == (400, "key_in_url")
     assert key not in refused.body.decode()
+
+
+# A person that a header names
+
+
+def name_person(person: str) -> list[tuple[str, str]]:
+    return [(auth.PERSON_HEADER, person)]
+
+
+async def test_named_person_confines_a_key_as_binding_does(
+    api: Client, bound: Client
+) -> None:
+    await api.put("/threads/anns", {"user_id": "ann"})
+    await api.put("/threads/bobs", {"user_id": "bob"})
+    for path in ("/threads", "/threads/anns", "/threads/bobs", "/stats"):
+        named = await api.get(path, headers=name_person("ann"))
+        assert named.status == (404 if path == "/threads/bobs" else 200)
+        if path != "/stats":
+            assert named.comparable == (await bound.get(path)).comparable
+    assert (await bound.get("/threads/anns", headers=name_person("bob"))).status == 404
+
+
+async def test_unknown_person_is_made_by_the_first_write_alone(api: Client) -> None:
+    named = name_person("cleo")
+    assert (await api.get("/threads", headers=named)).json["items"] == []
+    gone = await api.send("DELETE", "/threads/x/pages/y", headers=named)
+    assert gone.status == 404
+    who = {"user_id": "cleo"}
+    assert (await api.send("POST", "/subjects:resolve", who)).status == 404
+    begun = await api.send("POST", "/threads/own/slots", SLOT, headers=named)
+    assert begun.status == 201
+    subject = (await api.send("POST", "/subjects:resolve", who)).json["id"]
+    thread = await api.get("/threads/own", headers=named)
+    assert thread.json["subject_id"] == subject
+
+
+@pytest.mark.parametrize("person", ["", "*", "a\xff", "x" * 257])
+async def test_value_that_is_nobodys_id_is_refused(api: Client, person: str) -> None:
+    refused = await api.get("/threads", headers=name_person(person))
+    assert refused.status == 422
+    assert auth.PERSON_HEADER in refused.json["detail"]
