@@ -52,20 +52,20 @@ class MemoryServer(MCPServer[Any]):
         arguments: dict[str, Any],
         context: Context[Any, Any] | None = None,
     ) -> CallToolResult | InputRequiredResult:
-        known = {tool.name: tool.input_schema for tool in await self.list_tools()}
-        if name in known:
-            require_arguments(known[name], arguments)
+        schemas = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        if name in schemas:
+            require_arguments(schemas[name], arguments)
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as refused:
-            if name not in known:
-                says = f"Unknown tool. The tools are {', '.join(known)}."
+            if name not in schemas:
+                says = f"Unknown tool. The tools are {', '.join(schemas)}."
                 raise ToolError(says) from None
             cause = refused.__cause__
             if not isinstance(cause, ValidationError):
                 raise
             # With the cause, the SDK logs names of arguments alone.
-            raise ToolError(describe_arguments(known[name], cause)) from cause
+            raise ToolError(describe_arguments(schemas[name], cause)) from cause
 
     async def get_prompt(
         self,
@@ -73,15 +73,19 @@ class MemoryServer(MCPServer[Any]):
         arguments: dict[str, str] | None = None,
         context: Context[Any, Any] | None = None,
     ) -> GetPromptResult | InputRequiredResult:
-        known = {each.name: each.arguments or [] for each in await self.list_prompts()}
-        if name not in known:
-            says = f"Unknown prompt. The prompts are {', '.join(known)}."
+        prompts = {
+            each.name: each.arguments or [] for each in await self.list_prompts()
+        }
+        if name not in prompts:
+            says = f"Unknown prompt. The prompts are {', '.join(prompts)}."
             raise MCPError(INVALID_PARAMS, says)
-        needed = {each.name for each in known[name] if each.required}
+        needed = {each.name for each in prompts[name] if each.required}
         sent = set(arguments or {})
-        if wrong := (sent - {each.name for each in known[name]}) | (needed - sent):
-            takes = ", ".join(each.name for each in known[name]) or "none"
-            says = f"{_quote(wrong)}: wrong or missing. The arguments are: {takes}."
+        if wrong := (sent - {each.name for each in prompts[name]}) | (needed - sent):
+            takes = ", ".join(each.name for each in prompts[name]) or "none"
+            says = (
+                f"{_quote_names(wrong)}: wrong or missing. The arguments are: {takes}."
+            )
             raise MCPError(INVALID_PARAMS, says)
         return await super().get_prompt(name, arguments, context)
 
@@ -96,13 +100,13 @@ def require_arguments(schema: dict[str, Any], sent: dict[str, Any]) -> None:
     """
     takes = schema.get("properties", {})
     if unknown := sent.keys() - takes.keys():
-        says = f"{_quote(unknown)}: the tool takes no such argument."
+        says = f"{_quote_names(unknown)}: the tool takes no such argument."
         raise ToolError(f"{says} The arguments are {', '.join(takes)}.")
     if wrong := {name for name, value in sent.items() if "\0" in str(value)}:
-        raise ToolError(f"nul: {_quote(wrong)} takes {BY_CODE['nul']}.")
+        raise ToolError(f"nul: {_quote_names(wrong)} takes {BY_CODE['nul']}.")
 
 
-def _quote(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name[:MOST_SHOWN]}`" for name in sorted(names))
 
 

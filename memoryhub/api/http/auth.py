@@ -94,7 +94,7 @@ async def admit(request: HttpRequest, *, needs: str) -> Agent:
     sent = request.META.get("HTTP_MEMORYHUB_PERSON")
     if sent is not None:
         begins = needs == WRITE and request.method in _BEGINNING
-        agent = await _confine(agent, sent, begins=begins)
+        agent = await _confine_agent(agent, sent, begins=begins)
         request.auth = agent  # type: ignore[attr-defined]  # as above
     return agent
 
@@ -170,7 +170,7 @@ async def _require_agent(key: str | None, address: str) -> Agent:
     return agent
 
 
-async def _confine(agent: Agent, sent: str, *, begins: bool) -> Agent:
+async def _confine_agent(agent: Agent, sent: str, *, begins: bool) -> Agent:
     """Return the agent as if its key were bound to the person that a header names.
 
     With `begins` a person who is not known is created, unless the key is bound; else
