@@ -194,7 +194,7 @@ async def test_named_thread_shows_no_other_person(served: Server, key: str) -> N
 async def test_named_person_is_all_that_a_connection_reaches(
     served: Server, key: str, transport: str, known: bool
 ) -> None:
-    """What is another's answers as what nobody has, also to a person not yet known."""
+    """Answer ids of others as unknown ids, also to a person who is not known yet."""
     async with connect(served, key, **ANN) as ann:
         memory = (await call(ann, "remember", text="Ann likes nuts"))["id"]
     with Hub(served.url, key) as hub:
