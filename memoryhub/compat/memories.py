@@ -123,14 +123,14 @@ async def strike_exchange(
             continue
         path = f"{build_path('threads', place.thread)}/slots"
         query = f"start={index}&limit={BATCH}&content=none"
-        said, *after = (await api.call("GET", f"{path}?{query}"))["items"] or [None]
+        first, *later = (await api.call("GET", f"{path}?{query}"))["items"] or [None]
         # Struck already, or in the journal of an ancestor, which a fork never changes.
-        if not said or said["index"] != int(index) or said["inherited"]:
+        if not first or first["index"] != int(index) or first["inherited"]:
             continue
-        made = await _list_made_from(api, place.thread, source, said["seq"])
+        made = await _list_made_from(api, place.thread, source, first["seq"])
         if made <= {place.page}:
-            replies = itertools.takewhile(lambda each: each["from"] != "user", after)
-            await _strike(api, path, [said, *replies])
+            replies = itertools.takewhile(lambda each: each["from"] != "user", later)
+            await _strike(api, path, [first, *replies])
 
 
 async def strike_all(api: ApiCaller, thread: str) -> None:
@@ -139,13 +139,15 @@ async def strike_all(api: ApiCaller, thread: str) -> None:
     after: str | None = ""
     while after is not None:
         part = await api.call("GET", f"{path}?limit={BATCH}&content=none{after}")
-        await _strike(api, path, [s for s in part["items"] if not s["inherited"]])
+        await _strike(
+            api, path, [each for each in part["items"] if not each["inherited"]]
+        )
         after = part["next"] and f"&{urlencode({'after': part['next']})}"
 
 
-async def _strike(api: ApiCaller, path: str, said: list[dict[str, Any]]) -> None:
-    if said:
-        indexes = [each["index"] for each in said]
+async def _strike(api: ApiCaller, path: str, slots: list[dict[str, Any]]) -> None:
+    if slots:
+        indexes = [each["index"] for each in slots]
         await api.call("POST", f"{path}:strike", {"indexes": indexes})
 
 

@@ -56,7 +56,7 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.context.block_lines import CarriedBlock
-from memoryhub.kernel.packing import packing
+from memoryhub.kernel.packing.refusals import TooSmallError
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import RateTurn
 from memoryhub.kernel.state.page_events import TurnRated
@@ -560,7 +560,7 @@ def preview(
     try:
         before = contexts.find_previous(thread_row, options.turn)
         packed = contexts.pack_request(thread_row, state, options, before=before)
-    except packing.TooSmallError as refusal:
+    except TooSmallError as refusal:
         least = refusal.find_least_budget()
         raise BudgetTooSmallError(least_tokens=least) from None
     out = ContextOut.from_record(

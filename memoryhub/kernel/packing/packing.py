@@ -53,6 +53,7 @@ from memoryhub.kernel.packing.choosing import (
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.packing.cuts import TextCut, list_cuts
 from memoryhub.kernel.packing.filling import Attempt
+from memoryhub.kernel.packing.refusals import TooSmallError
 from memoryhub.kernel.packing.requests import Rendered, render_fence
 from memoryhub.kernel.packing.shortener import Shortener
 from memoryhub.kernel.paging.eviction import weights
@@ -148,40 +149,6 @@ class Packed:
     texts: Texts
     #: Texts that had no room in the recall, and why.
     unfit: Mapping[Location, recalling.Unfit] = field(default_factory=dict)
-
-
-class TooSmallError(ValueError):
-    """Not even the newest message fits, however short it is cut."""
-
-    #: Packs the same request under a smaller or larger budget.
-    pack_within: Callable[[int], object]
-    limit: int
-    most: int
-
-    def find_least_budget(self) -> int | None:
-        """Find the least budget of the request that would do; None if none would.
-
-        Packs the request some 20 times.
-        """
-        too_small = enough = self.limit
-        while not self._is_enough(enough):
-            if enough == self.most:
-                return None
-            too_small, enough = enough, min(2 * enough, self.most)
-        while enough - too_small > 1:
-            middle = (too_small + enough) // 2
-            if self._is_enough(middle):
-                enough = middle
-            else:
-                too_small = middle
-        return enough
-
-    def _is_enough(self, budget: int) -> bool:
-        try:
-            self.pack_within(budget)
-        except TooSmallError:
-            return False
-        return True
 
 
 class _Sides(NamedTuple):

@@ -27,7 +27,7 @@ from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.formats.transcripts import ImportedMessage
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.messages.words import render_content_words
-from memoryhub.kernel.packing.packing import TooSmallError
+from memoryhub.kernel.packing.refusals import TooSmallError
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,

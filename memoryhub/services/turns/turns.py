@@ -19,7 +19,8 @@ from memoryhub.journal import KeyedRequest, Order, OrderReceipt
 from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.packing.cuts import TextCut
-from memoryhub.kernel.packing.packing import Packed, TooSmallError
+from memoryhub.kernel.packing.packing import Packed
+from memoryhub.kernel.packing.refusals import TooSmallError
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import BeginTurn, RecordContext, SetTools
 from memoryhub.kernel.state.page_events import By, TurnBegan

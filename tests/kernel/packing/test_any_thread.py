@@ -21,7 +21,7 @@ from memoryhub.kernel.commands import AmendThread
 from memoryhub.kernel.context.contexts import ContextRecord, Ref
 from memoryhub.kernel.messages.writing import FORMATS
 from memoryhub.kernel.packing import requests
-from memoryhub.kernel.packing.packing import TooSmallError
+from memoryhub.kernel.packing.refusals import TooSmallError
 from memoryhub.kernel.paging.page_commands import BeginTurn, EvictPage
 from tests.kernel.messages.shapes import PNG
 from tests.kernel.messages.test_reading import CONTENTS, mutated

@@ -16,7 +16,7 @@ from memoryhub.kernel.context.lines import render_shown_text
 from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.packing import packers, requests, shortening
-from memoryhub.kernel.packing.packing import TooSmallError
+from memoryhub.kernel.packing.refusals import TooSmallError
 from memoryhub.kernel.paging.page_commands import BeginTurn, WriteLevels
 from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.state.paging_config import FORMATS
