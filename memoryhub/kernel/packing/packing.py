@@ -175,17 +175,6 @@ def pack(wanted: PackingInput, texts: Texts, *, tokenizer: Tokenizer = EST) -> P
     `texts` holds the texts of candidates and rows. One pass over the candidates, whose
     costs are counted again if they were too low. Raises TooSmallError.
     """
-    try:
-        return _pack(wanted, texts, tokenizer)
-    except TooSmallError as refusal:
-        refusal.limit, refusal.most = wanted.limit, wanted.budget_tokens
-        refusal.pack_within = lambda budget: _pack(
-            replace(wanted, token_budget=budget), texts, tokenizer
-        )
-        raise
-
-
-def _pack(wanted: PackingInput, texts: Texts, tokenizer: Tokenizer) -> Packed:
     spare = 0
     for attempted in range(_ROUNDS):
         tried = _prepare_attempt(wanted, texts, wanted.limit - spare, tokenizer)

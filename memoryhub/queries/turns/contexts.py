@@ -39,6 +39,7 @@ from memoryhub.kernel.packing.choosing import Candidate
 from memoryhub.kernel.packing.cuts import TextCut, list_cuts
 from memoryhub.kernel.packing.packing import Packed, PackingInput
 from memoryhub.kernel.packing.prefixes import RecordedRequest
+from memoryhub.kernel.packing.refusals import TooSmallError
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import (
@@ -161,9 +162,18 @@ def pack_request(
         )
 
     wanted = selection.place_parts(wanted, opened, count)
-    packed = _pack_grown(thread, wanted, opened, before=before)
-    if packed is None:
-        packed = packing.pack(wanted, opened, tokenizer=tokenizer)
+
+    def pack_within(budget: int | None) -> Packed:
+        tried = replace(wanted, token_budget=budget)
+        grown = _pack_grown(thread, tried, opened, before=before)
+        return grown or packing.pack(tried, opened, tokenizer=tokenizer)
+
+    try:
+        packed = pack_within(wanted.token_budget)
+    except TooSmallError as refusal:
+        refusal.limit, refusal.most = wanted.limit, wanted.budget_tokens
+        refusal.pack_within = pack_within
+        raise
     left = _list_left_out(state, packed.record)
     return replace(packed, omitted=(*packed.omitted, *left)) if left else packed
 

@@ -21,8 +21,9 @@ from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.context.recalls import PREFETCHED
 from memoryhub.kernel.levels import levels
 from memoryhub.kernel.packing import prefetching, selection
-from memoryhub.kernel.packing.packing import Packed, PackingInput, TooSmallError
+from memoryhub.kernel.packing.packing import Packed, PackingInput
 from memoryhub.kernel.packing.prefetching import Prefetchable
+from memoryhub.kernel.packing.refusals import TooSmallError
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging import claim_uses
 from memoryhub.kernel.paging.page_commands import BeginTurn
