@@ -267,10 +267,11 @@ def test_copies_of_a_question_come_after_its_answer(agent: Agent) -> None:
     ]
     later = factories.append(agent, "t-1", other).seq
     for limit in (3, 20):
-        found = search(agent, question, limit=limit)
-        assert {answer, later} < {*list_seqs(found)[:3]}
-        assert found.total == len(asked) + 2
-    assert sorted(list_seqs(found)) == [answer, *asked, later]
+        seqs = list_seqs(search(agent, question, limit=limit))
+        assert {answer, later} < {*seqs[:3]}
+    every = search(agent, question, limit=20)
+    assert sorted(list_seqs(every)) == [answer, *asked, later]
+    assert every.total == len(asked) + 2
     newest = search(agent, question, limit=3, order="newest")
     assert list_seqs(newest) == [later, *asked[:-3:-1]]
 
