@@ -87,7 +87,9 @@ def test_pictures_of_the_examples_are_taken(
             subprocess.run(script, cwd=ROOT, env=env, check=True, timeout=120)
             page.goto(threads)
             # An application of ADK has a thread of its own, which has no messages.
-            row = page.locator(f"a[data-row][href*='/threads/{thread}']").first
+            # A thread of a connection that names a person has its id before the name.
+            places = (f"a[data-row][href*='{mark}{thread}']" for mark in ("/", ":"))
+            row = page.locator(", ".join(places)).first
             page.goto(f"{origin}{row.get_attribute('href')}/{where}")
             if tab:
                 page.get_by_role("link", name=tab, exact=True).click()

@@ -168,12 +168,12 @@ def _count_filling(related: Sequence[Related], found: Texts, room: int) -> int:
 
 def _drop_copied_halves(related: Sequence[Related], found: Texts) -> list[Related]:
     """Drop questions and answers beside found texts that say what another text says."""
-    told, kept = set[str](), list[Related]()
+    heard, kept = set[str](), list[Related]()
     for each in related:
         words = _fold(found[each.place])
-        if each.beside is None or not words or words not in told:
+        if each.beside is None or not words or words not in heard:
             kept.append(each)
-        told.add(words)
+        heard.add(words)
     return kept
 
 
@@ -209,7 +209,7 @@ def _list_related(
         and not (at.thread == thread.id and at.seq >= since)
     )
     found, opened = list[Related](), OpenedTexts()
-    told, copies = dict[str, Location](), dict[Location, Location]()
+    first_places, copies = dict[str, Location](), dict[Location, Location]()
     left = AMPLE * wanted.recall_tokens
     for _ in range(BATCHES):
         batch = [*islice(candidates, LEAST)]
@@ -219,7 +219,7 @@ def _list_related(
             if each.place not in new:
                 continue
             words = _fold(new[each.place])
-            first = told.setdefault(words, each.place)
+            first = first_places.setdefault(words, each.place)
             if words and first != each.place:
                 copies[each.place] = first
             else:
@@ -245,17 +245,17 @@ def _add_halves(
     exchange that a fork has split keeps only what was found. One query.
     """
     sources = {each.place: each.source for each in found}
-    asked = {place: place for place in sources}
-    asked |= {copy: first for copy, first in copies.items() if first in sources}
-    spans = hit_exchanges.map_exchange_seqs(place[:2] for place in asked)
+    firsts = {place: place for place in sources}
+    firsts |= {copy: first for copy, first in copies.items() if first in sources}
+    spans = hit_exchanges.map_exchange_seqs(place[:2] for place in firsts)
     hidden, halves = {*shown, *copies}, dict[Location, list[Related]]()
-    for said, first in asked.items():
+    for found_at, first in firsts.items():
         source = EXCHANGE if sources[first] == SEARCH else ELSEWHERE_EXCHANGE
-        for seq in spans.get(said[:2], ()):
-            place = Location(said.thread, seq or 0, FULL)
+        for seq in spans.get(found_at[:2], ()):
+            place = Location(found_at.thread, seq or 0, FULL)
             if seq and place not in hidden and scope.is_visible(place.thread, seq):
                 half = Related(place, source, beside=first)
-                halves.setdefault(said, []).append(half)
+                halves.setdefault(found_at, []).append(half)
     best = halves.get(found[0].place, []) if found else []
     order = {each.place: each for each in (*found[:1], *best)}
     # A half that was found itself stays where it is, as a found text.

@@ -292,12 +292,12 @@ def _open_hits(
     """
     opens_all = request.needs_texts
     hits, dropped, untold = list[SearchHit](), list[DropReason](), 0
-    copies, told = list[SearchHit](), set[int]()
+    copies, hashes = list[SearchHit](), set[int]()
     for hit in every:
         if isinstance(hit, SearchHit):
-            is_copy = hit.text_hash in told and request.order == "best"
+            is_copy = hit.text_hash in hashes and request.order == "best"
             (copies if is_copy else hits).append(hit)
-            told.add(hit.text_hash)
+            hashes.add(hit.text_hash)
         elif isinstance(hit, UnopenedCount):
             untold += hit
         else:

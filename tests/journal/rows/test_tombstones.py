@@ -253,7 +253,7 @@ def test_value_erased_with_a_thread_or_record_stays_out(
 def test_person_may_have_another_block_after_one_was_erased(
     agent: Agent, ann: Subject
 ) -> None:
-    """What a block has besides texts is the same for many: its empty description."""
+    """Every block may have an empty description."""
 
     def put(name: str, text: str) -> None:
         draft = BlockDraft(block=name, text=text)

@@ -207,9 +207,9 @@ def test_home_thread_is_imported_from_a_bundle(
     assert get_home(there).status == "open"
     zeta.refresh_from_db()
     assert zeta.thread_count == 1
-    for whole in (data, bundled.export(there)):
-        with pytest.raises(HomeTakenError):
-            bundled.take(whole, zeta)
+    assert bundled.take(data, zeta).is_repeat
+    with pytest.raises(HomeTakenError):
+        bundled.take(bundled.export(there), zeta)
 
 
 def test_foreign_command_makes_no_home_thread(agent: Agent, ann: Subject) -> None:
