@@ -90,7 +90,7 @@ def show(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
         "problem": VERIFY_PROBLEMS.get(verdict.reason, verdict.reason),
         "says": says,
         "sums": sums,
-        "moved": [each for each in sums if each.moved],
+        "moved": [each for each in sums if each.has_moved],
         "times": _list_times(says["times"]),
         "addenda": receipt_views.list_addenda(row.erasure_id),
         "stays": ErasureRemains.from_receipt(says),

@@ -89,7 +89,7 @@ class ContentMatches:
     @property
     def is_first(self) -> bool:
         """Tell whether the scan has shown no other hits before these."""
-        return self.scan is not None and self.scan.shown == len(self.lines)
+        return self.scan is not None and self.scan.shown_hits == len(self.lines)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

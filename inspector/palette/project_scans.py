@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
 from memoryhub.queries.search.hits import Closeness
@@ -13,19 +13,6 @@ from memoryhub.queries.search.project_search import ThreadFound
 #: A search goes on by itself for so many milliseconds of search, and so many hits with
 #: the phrase. It shows so many hits with all words, and with some, and counts others.
 BUDGET, CLOSE, WEAKER = 10_000, 200, 40
-_NUMBERS = (
-    *(
-        "looked",
-        "found_in",
-        "total",
-        "phrase_hits",
-        "word_hits",
-        "partial_hits",
-        "spent",
-        "further",
-    ),
-    "later",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +44,19 @@ class ProjectScan:
     @classmethod
     def from_post(cls, sent: Mapping[str, str]) -> ProjectScan:
         """Read the progress that a page posts back; an invalid number is 0."""
-        numbers = {name: _parse_count(sent.get(name, "")) for name in _NUMBERS}
-        scan = cls(cursor=sent.get("cursor", ""), running="stop" not in sent)
-        changes: Mapping[str, Any] = numbers
-        return replace(scan, **changes)
+        numbers: Mapping[str, Any] = {
+            name: _parse_count(sent.get(name, "")) for name, _ in cls().numbers
+        }
+        return cls(cursor=sent.get("cursor", ""), running="stop" not in sent, **numbers)
 
     @property
     def numbers(self) -> list[tuple[str, int]]:
         """Return the numbers that the page posts back, by name."""
-        return [(name, getattr(self, name)) for name in _NUMBERS]
+        names = (each.name for each in fields(self) if each.type == "int")
+        return [(name, getattr(self, name)) for name in names]
 
     @property
-    def shown(self) -> int:
+    def shown_hits(self) -> int:
         """Return the number of hits shown."""
         return self.phrase_hits + self.word_hits + self.partial_hits
 

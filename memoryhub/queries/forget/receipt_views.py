@@ -62,7 +62,7 @@ class PlaceSum:
     rebuilt: int
 
     @property
-    def moved(self) -> bool:
+    def has_moved(self) -> bool:
         """Tell whether rows came or went between the plan and the fence."""
         return self.planned != self.fenced
 
