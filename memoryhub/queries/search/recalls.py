@@ -5,7 +5,7 @@ See decision 59.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, islice
@@ -190,8 +190,9 @@ def _list_related(
     Each found message comes with question and answer of its exchange.
 
     Texts that the request shows whole are left out, texts of the running exchange, and
-    copies of better texts: a question that was asked often must not push its answer
-    out. What answered a copy comes with the text that it is a copy of.
+    older copies of a text, at the place of the best: a question that was asked often
+    must not push its answer out, and what was said again holds as it was said last.
+    What answered a copy comes with the newest one.
     """
     since = searches.get_exchange_seq(state)
     shown = selection.list_shown_places(wanted)
@@ -208,58 +209,62 @@ def _list_related(
         if (place := Location(at.thread, at.seq, FULL)) not in shown
         and not (at.thread == thread.id and at.seq >= since)
     )
-    found, opened = list[Related](), OpenedTexts()
-    first_places, copies = dict[str, Location](), dict[Location, Location]()
+    #: Texts by what they say, those without words by their places.
+    copies, opened = dict[str | Location, list[Related]](), OpenedTexts()
     left = AMPLE * wanted.recall_tokens
     for _ in range(BATCHES):
         batch = [*islice(candidates, LEAST)]
-        new = texts.open_texts(thread, [each.place for each in batch])
+        opened |= texts.open_texts(thread, [each.place for each in batch])
         fresh = list[Related]()
         for each in batch:
-            if each.place not in new:
-                continue
-            words = _fold(new[each.place])
-            first = first_places.setdefault(words, each.place)
-            if words and first != each.place:
-                copies[each.place] = first
-            else:
-                fresh.append(each)
-        found, opened = [*found, *fresh], opened | new
-        left -= _count_filling(fresh, new, wanted.recall_tokens)
-        if len(found) >= most or left < 0 or len(batch) < LEAST:
+            if each.place in opened:
+                words = _fold(opened[each.place])
+                group = copies.setdefault(words or each.place, [])
+                fresh += [] if group else [each]
+                group.append(each)
+        left -= _count_filling(fresh, opened, wanted.recall_tokens)
+        if len(copies) >= most or left < 0 or len(batch) < LEAST:
             break
-    return _add_halves(found[:most], copies, shown, scope), opened
+    return _add_halves([*copies.values()][:most], opened, shown, scope), opened
 
 
 def _add_halves(
-    found: list[Related],
-    copies: Mapping[Location, Location],
+    found: list[list[Related]],
+    opened: Texts,
     shown: Collection[Location],
     scope: SearchScope,
 ) -> list[Related]:
-    """Put question and answer of the best message behind it, of others at the end.
+    """List the newest of each text's copies, with questions and answers beside them.
 
-    Halves beside a copy come with the text that it is a copy of, at the end, too.
-
-    So halves of others take only the room that found texts leave: see decision 59. An
-    exchange that a fork has split keeps only what was found. One query.
+    Halves of the best message's exchange come right behind it, others at the end, so
+    that they take only the room that found texts leave: see decision 59. An exchange
+    that a fork has split keeps only what was found. One query.
     """
-    sources = {each.place: each.source for each in found}
-    firsts = {place: place for place in sources}
-    firsts |= {copy: first for copy, first in copies.items() if first in sources}
-    spans = hit_exchanges.map_exchange_seqs(place[:2] for place in firsts)
-    hidden, halves = {*shown, *copies}, dict[Location, list[Related]]()
-    for found_at, first in firsts.items():
-        source = EXCHANGE if sources[first] == SEARCH else ELSEWHERE_EXCHANGE
+    newest = [max(group, key=lambda each: _get_time(opened, each)) for group in found]
+    beside = {
+        each.place: last
+        for group, last in zip(found, newest, strict=True)
+        for each in (last, *group)
+    }
+    spans = hit_exchanges.map_exchange_seqs(place[:2] for place in beside)
+    hidden = {*shown, *beside.keys() - {each.place for each in newest}}
+    halves = dict[Location, list[Related]]()
+    for found_at, last in beside.items():
+        source = EXCHANGE if last.source == SEARCH else ELSEWHERE_EXCHANGE
         for seq in spans.get(found_at[:2], ()):
             place = Location(found_at.thread, seq or 0, FULL)
             if seq and place not in hidden and scope.is_visible(place.thread, seq):
-                half = Related(place, source, beside=first)
+                half = Related(place, source, beside=last.place)
                 halves.setdefault(found_at, []).append(half)
-    best = halves.get(found[0].place, []) if found else []
-    order = {each.place: each for each in (*found[:1], *best)}
+    best = halves.get(newest[0].place, []) if newest else []
+    order = {each.place: each for each in (*newest[:1], *best)}
     # A half that was found itself stays where it is, as a found text.
-    order.update((each.place, each) for each in found)
+    order.update((each.place, each) for each in newest)
     for each in chain.from_iterable(halves.values()):
         order.setdefault(each.place, each)
     return [*order.values()]
+
+
+def _get_time(opened: Texts, related: Related) -> tuple[float, int]:
+    at = opened[related.place].at
+    return (at.timestamp() if at else 0, related.place.seq)

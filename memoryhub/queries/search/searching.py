@@ -285,19 +285,23 @@ def _open_hits(
     threads: Mapping[UUID, Thread],
     found: SearchResult,
 ) -> SearchResult:
-    """Return the result with checked hits, copies of a better hit's text last.
+    """Return the result with checked hits, older copies of a hit's text last.
 
-    A question that was asked often must not push its answer out. A search for phrases
-    or for a modality opens all candidates.
+    A question that was asked often must not push its answer out, and what was said
+    again holds as it was said last. A search for phrases or for a modality opens all
+    candidates.
     """
     opens_all = request.needs_texts
     hits, dropped, untold = list[SearchHit](), list[DropReason](), 0
-    copies, hashes = list[SearchHit](), set[int]()
+    copies, places = list[SearchHit](), dict[int, int]()
     for hit in every:
         if isinstance(hit, SearchHit):
-            is_copy = hit.text_hash in hashes and request.order == "best"
-            (copies if is_copy else hits).append(hit)
-            hashes.add(hit.text_hash)
+            at = places.setdefault(hit.text_hash, len(hits))
+            if at == len(hits) or request.order != "best":
+                hits.append(hit)
+            else:
+                older, hits[at] = sorted((hit, hits[at]), key=lambda each: each.at)
+                copies.append(older)
         elif isinstance(hit, UnopenedCount):
             untold += hit
         else:

@@ -50,17 +50,15 @@ async def change_keys(
     is the head that the caller saw.
     """
     values = [each.value for each in changes if isinstance(each, SetKey)]
-    texts, command = (
-        [*values],
-        ChangeKeys(changes=changes, default_ttl=agent.default_ttl, numbered=numbered),
+    command = ChangeKeys(
+        changes=changes, default_ttl=agent.default_ttl, numbered=numbered
     )
-    if checkpoint and checkpoint.description:
-        texts.append(checkpoint.description)
+    remark = [checkpoint.description] if checkpoint and checkpoint.description else []
     return await working_memory.submit_command(
         agent=agent,
         thread=thread,
         command=replace(checkpoint, changes=command) if checkpoint else command,
-        texts=texts,
+        texts=[*values, *remark],
         if_match=if_match,
         request=request,
         born=bool(values or checkpoint),

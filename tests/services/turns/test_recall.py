@@ -312,6 +312,13 @@ def test_question_asked_often_does_not_push_its_answers_out(agent: Agent) -> Non
     assert reassemble_request(agent, begun.turn) == begun.request
 
 
+def test_text_that_was_said_again_is_brought_as_it_was_said_last(agent: Agent) -> None:
+    talk(agent)
+    append(agent, "t-1", FACT.upper(), *(f"{n} {FILLER}" for n in range(40)))
+    begun = begin(agent, ASKED)
+    assert list_sources(agent, begun.turn) == [("slot-42", "search", "")]
+
+
 def test_recall_brings_no_question_without_the_found_answer(agent: Agent) -> None:
     talk(agent, reply=LARGE)
     assert get_brought_text(begin(agent, "Of the paddle?").request) == ""
