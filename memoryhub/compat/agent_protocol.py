@@ -29,7 +29,11 @@ class AgentProtocolServer:
         """Answer an admitted request; what the API refuses keeps status and words."""
         try:
             serve = _find_route(request)
-            api = ApiCaller(http=self._http, authorization=request.authorization)
+            api = ApiCaller(
+                http=self._http,
+                authorization=request.authorization,
+                person=request.person,
+            )
             body = await serve(api, request)
         except HubRefusedError as refused:
             again = refused.retry_after

@@ -69,6 +69,8 @@ async def _admit(
     sent = dialect.get_authorization(headers)
     address = (scope.get("client") or ("",))[0]
     agent = await auth.greet(auth.parse_bearer(sent), address=address)
+    person = auth.decode_person(headers.get(auth.PERSON_HEADER_LOWER))
+    agent = await auth.confine(agent, person)
     method = scope["method"]
     if method not in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         raise MethodError
@@ -94,6 +96,7 @@ async def _admit(
         body=body,
         agent=agent,
         authorization=sent,
+        person=person,
         prefer=headers.get(b"prefer", b"").decode("latin-1"),
     )
 

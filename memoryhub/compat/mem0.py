@@ -79,7 +79,11 @@ class Mem0Server:
         serve = _find_route(request)
         if isinstance(serve, CompatAnswer):
             return serve
-        api = ApiCaller(http=self._http, authorization=request.authorization)
+        api = ApiCaller(
+            http=self._http,
+            authorization=request.authorization,
+            person=request.person,
+        )
         try:
             body = await serve(api, request)
         except HubRefusedError as refused:

@@ -23,6 +23,8 @@ class CompatRequest(NamedTuple):
     body: Any
     agent: Agent
     authorization: str
+    #: User id of the person that the request is confined to, if any.
+    person: str | None
     prefer: str
 
 

@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Final
 from memoryhub.api.errors import IncompleteBodyError, get_status
 from memoryhub.api.http import auth, gate
 from memoryhub.api.http.gate import Application, Receive, Scope, Send
-from memoryhub.errors import InvalidError, Refusal
-from memoryhub.kernel.text import user_ids
+from memoryhub.errors import Refusal
 
 if TYPE_CHECKING:
     from memoryhub.mcp.server import McpServers
 
 #: Paths of the endpoint, and whether all tools are offered there.
 PATHS: Final = {"/mcp": False, "/mcp/all": True}
-#: Headers of a client's configuration: the thread to write to, the person to remember.
+#: Header of a client's configuration: the thread to write to.
 THREAD_HEADER = b"memoryhub-thread"
-PERSON_HEADER = auth.PERSON_HEADER.lower().encode()
 #: JSON-RPC's code for a request that is refused before its method is looked at.
 _INVALID_REQUEST = -32600
 
@@ -49,7 +47,7 @@ class McpEndpoint:
             gate.require_own_place(headers)
             key = auth.parse_bearer(authorization)
             agent = await auth.greet(key, address=address)
-            person = _decode_person(headers.get(PERSON_HEADER))
+            person = auth.decode_person(headers.get(auth.PERSON_HEADER_LOWER))
             body = await gate.read_body(scope, receive)
         except IncompleteBodyError as refusal:
             await _refuse(send, refusal)
@@ -92,17 +90,6 @@ class McpEndpoint:
         # A server may start again in this process, on another event loop.
         self._starting, self._stopped = asyncio.Lock(), asyncio.Event()
         self._servers = self._running = None
-
-
-def _decode_person(value: bytes | None) -> str | None:
-    """Return the user id in a header, which may be empty; None without the header.
-
-    Raises InvalidError for bytes that are no text: replaced, two of them would be one.
-    """
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        raise InvalidError(loc=auth.PERSON_HEADER, allowed=user_ids.RULE) from None
 
 
 async def _refuse(send: Send, refusal: Refusal, unread: Receive | None = None) -> None:

@@ -15,6 +15,7 @@ import httpx
 import httpx2
 import pytest
 
+from memoryhub.api.http.auth import PERSON_HEADER
 from memoryhub_client import Client as Hub
 from memoryhub_client import erasures, pages, searches, slots, subjects
 from tests.harness.instances import Server
@@ -48,8 +49,8 @@ def connect(mem0: Any, served: Server, key: str) -> Iterator[Connect]:
     host = f"{served.url}/compat/mem0"
     with ExitStack() as stack:
 
-        def connect_by(its: str = key) -> Any:
-            http = stack.enter_context(httpx.Client(timeout=30))
+        def connect_by(its: str = key, **headers: str) -> Any:
+            http = stack.enter_context(httpx.Client(timeout=30, headers=headers))
             return mem0.MemoryClient(api_key=its, host=host, client=http)
 
         yield connect_by
@@ -260,11 +261,15 @@ def test_example_runs_on_a_fresh_hub(mem0: Any, served: Server, key: str) -> Non
 # Keys and people
 
 
-def test_bound_key_reaches_no_other_person(
-    mem0: Any, connect: Connect, make_key: MakeKey
+@pytest.mark.parametrize("by_header", [False, True])
+def test_one_persons_client_reaches_no_other_person(
+    mem0: Any, connect: Connect, make_key: MakeKey, *, by_header: bool
 ) -> None:
     (theirs,) = connect().add("Bob likes nuts", **BOB)["results"]
-    client = connect(make_key(person="ann"))
+    if by_header:
+        client = connect(**{PERSON_HEADER: "ann"})
+    else:
+        client = connect(make_key(person="ann"))
     client.add("Ann likes nuts")
     assert find_texts(client, "nuts") == list_texts(client) == ["Ann likes nuts"]
     assert find_texts(client, "nuts", **BOB) == list_texts(client, **BOB) == []

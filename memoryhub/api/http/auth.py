@@ -48,6 +48,8 @@ _ADMITTING: Final = {
 
 #: Header that confines a request to a person, by user id; see decision 102.
 PERSON_HEADER: Final = "MemoryHub-Person"
+#: The header as ASGI has it.
+PERSON_HEADER_LOWER: Final = PERSON_HEADER.lower().encode()
 #: Stands for the subject of a person who is not known yet: no row has this id.
 _NO_SUBJECT: Final = UUID(int=0)
 #: Methods that can begin a thread, and with it a person.
@@ -94,7 +96,8 @@ async def admit(request: HttpRequest, *, needs: str) -> Agent:
     sent = request.META.get("HTTP_MEMORYHUB_PERSON")
     if sent is not None:
         begins = needs == WRITE and request.method in _BEGINNING
-        agent = await _confine_agent(agent, sent, begins=begins)
+        person = decode_person(sent.encode("latin-1"))
+        agent = await confine(agent, person, begins=begins)
         request.auth = agent  # type: ignore[attr-defined]  # as above
     return agent
 
@@ -126,6 +129,37 @@ def require(agent: Agent, needs: str) -> None:
 def get_admitting_scopes(needs: str) -> frozenset[str]:
     """Return the scopes of which a key must have one."""
     return _ADMITTING.get(needs) or frozenset({needs})
+
+
+def decode_person(value: bytes | None) -> str | None:
+    """Return the user id in a header, which may be empty; None without the header.
+
+    Raises InvalidError for bytes that are no text: replaced, two of them would be one.
+    """
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        raise InvalidError(loc=PERSON_HEADER, allowed=user_ids.RULE) from None
+
+
+async def confine(agent: Agent, person: str | None, *, begins: bool = False) -> Agent:
+    """Return the agent as if its key were bound to the person that a header names.
+
+    With `begins` a person who is not known is created, unless the key is bound; else
+    the agent finds nothing. One query, two for an unknown person, none for None.
+    Raises InvalidError, SubjectErasedError.
+    """
+    if person is None:
+        return agent
+    find = partial(subjects.find, agent.project, person, bound=agent.bound)
+    try:
+        found = await read(find)
+    except InvalidError:
+        raise InvalidError(loc=PERSON_HEADER, allowed=user_ids.RULE) from None
+    if found is None and begins and agent.bound is None:
+        new = await read(subjects.prepare_subject, agent.project, person)
+        found = await subjects.insert_subject_async(new)
+    return replace(agent, bound=found.id if found else _NO_SUBJECT)
 
 
 async def find_holder(key: str | None) -> Agent | None:
@@ -168,26 +202,6 @@ async def _require_agent(key: str | None, address: str) -> Agent:
         limits.take_anonymous(address)
         raise UnauthorizedError
     return agent
-
-
-async def _confine_agent(agent: Agent, sent: str, *, begins: bool) -> Agent:
-    """Return the agent as if its key were bound to the person that a header names.
-
-    With `begins` a person who is not known is created, unless the key is bound; else
-    the agent finds nothing.
-    """
-    try:
-        person = sent.encode("latin-1").decode()
-        found = await read(
-            partial(subjects.find, agent.project, person, bound=agent.bound)
-        )
-    except (UnicodeDecodeError, InvalidError):
-        rule = user_ids.RULE
-        raise InvalidError(loc=PERSON_HEADER, allowed=rule) from None
-    if found is None and begins and agent.bound is None:
-        new = await read(subjects.prepare_subject, agent.project, person)
-        found = await subjects.insert_subject_async(new)
-    return replace(agent, bound=found.id if found else _NO_SUBJECT)
 
 
 async def _find_agent(key: str) -> Agent | None:

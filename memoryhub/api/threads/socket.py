@@ -117,9 +117,12 @@ async def _serve_connection(scope: Scope, line: SocketLine) -> NoReturn:
                 key = await _receive_key(line)
         agent = await auth.greet(key, address=address)
         assert key is not None
+        named = dict(scope["headers"]).get(auth.PERSON_HEADER_LOWER)
+        person = auth.decode_person(named)
+        agent = await auth.confine(agent, person)
         with limits.hold_stream(agent):
             await line.send(protocol.HELLO)
-            await Socket(line, agent, key=key).serve(end)
+            await Socket(line, agent, key=key, person=person).serve(end)
 
 
 async def _receive_key(line: SocketLine) -> str | None:
@@ -195,8 +198,11 @@ class FollowedThread:
 class Socket:
     """A connection with a known key, and the threads that it follows."""
 
-    def __init__(self, line: SocketLine, agent: Agent, *, key: str) -> None:
+    def __init__(
+        self, line: SocketLine, agent: Agent, *, key: str, person: str | None
+    ) -> None:
         self._line, self._agent, self._key = line, agent, key
+        self._person = person
         self._followed: dict[str, FollowedThread] = {}
         #: Names of threads that cannot be followed, with the code of the refusal.
         self._gone: list[tuple[str, str]] = []
@@ -326,6 +332,6 @@ class Socket:
                 raise EndError(CloseCode.UNAUTHORIZED)
             if agent.gone:
                 raise EndError(CloseCode.ERASED)
-            self._agent = agent
+            self._agent = await auth.confine(agent, self._person)
         # After an hour every client has to show its key again.
         raise EndError(CloseCode.RESTART)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
+from memoryhub.api.http import auth
 from memoryhub.api.threads import protocol
 from memoryhub.models import Project
 from memoryhub.models.server.clock import clock
@@ -59,6 +60,21 @@ async def test_key_may_be_the_first_message(key: str) -> None:
     await socket.follow("t-1", 2)
     assert (await socket.hear())["seq"] == 3
     await socket.leave()
+
+
+async def test_person_of_the_handshake_confines_the_socket(key: str) -> None:
+    person = [(auth.PERSON_HEADER_LOWER, b"ann")]
+    socket = await AgentSocket(key, headers=person).greet()
+    await socket.send(following("t-1"))
+    assert (await socket.hear())["code"] == "not_found"
+    await socket.follow("anns", 0)
+    assert (await socket.hear())["thread"] == "anns"
+    await socket.leave()
+
+
+async def test_person_that_is_no_user_id_is_4400(key: str) -> None:
+    blank = [(auth.PERSON_HEADER_LOWER, b"")]
+    assert await send_until_closed(AgentSocket(key, headers=blank)) == 4400
 
 
 @pytest.mark.parametrize("header", HEADER_CASES)
