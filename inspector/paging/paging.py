@@ -39,6 +39,9 @@ COLUMNS = (
     "refused", "refaults", "evicted", "lowered",
 )  # fmt: skip
 
+#: Events whose curves take no longer than other pages do, some 0.2 s.
+_QUICK_EVENTS = 500
+
 #: Texts for why the next turn does not prefetch a page.
 _REASONS: Final[dict[str, str]] = {
     "shown": "the request shows the page whole anyway",
@@ -75,16 +78,19 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 @require_safe
 @require_signed_in
 def show_curves(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Show what other sizes, policies and budgets would have done, as of now."""
+    """Show what other sizes, policies and budgets would have done, as of now.
+
+    The page of a long thread comes without them, and asks for them by `?whole`.
+    """
     visitor = access.require_visitor(request, project)
     row = access.require_thread(visitor, thread)
-    state = replay.load_state_at(row, row.head_seq).state
+    waits = row.head_seq > _QUICK_EVENTS and "whole" not in request.GET
+    context: dict[str, Any] = {"waits": waits}
+    if not waits:
+        state = replay.load_state_at(row, row.head_seq).state
+        context |= drawn_curves.build_context(curves.get_curves(row, state))
     return visits.render_thread_page(
-        request,
-        "inspector/paging/curves.html",
-        visitor,
-        row,
-        drawn_curves.build_context(curves.get_curves(row, state)),
+        request, "inspector/paging/curves.html", visitor, row, context
     )
 
 

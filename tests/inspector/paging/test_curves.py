@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
+from inspector.paging import paging
 from memoryhub.kernel.paging.page_commands import ReferencePages
 from memoryhub.queries.paging import curves
 from memoryhub.queries.replay import replay
@@ -40,3 +43,16 @@ def test_page_of_curves_says_that_nothing_was_looked_up(
 ) -> None:
     factories.make_thread(agent, "paged")
     assert "No look-ups in these events" in text_of(viewer, URL)
+
+
+def test_page_of_a_long_thread_asks_for_its_curves(
+    viewer: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "_QUICK_EVENTS", 0)
+    factories.make_thread(agent, "paged")
+    page = viewer.get(URL).content.decode()
+    asked = re.search(r'hx-get="([^"]*)"[^>]* hx-select="#curves"', page)
+    assert asked
+    assert "look-ups" not in page
+    assert 'id="curves"' in (whole := viewer.get(asked[1]).content.decode())
+    assert "No look-ups in these events" in whole
