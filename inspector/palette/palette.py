@@ -376,7 +376,7 @@ def _build_thread_target(
 ) -> PaletteTarget:
     where = {"project": visitor.project.slug, "thread": line.name}
     return PaletteTarget(
-        title=line.name,
+        title=line.title,
         kind="thread",
         href=reverse("thread", kwargs=where),
         about=f"{line.turns:,} turn{'' if line.turns == 1 else 's'} · {line.status}",

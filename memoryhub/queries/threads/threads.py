@@ -103,8 +103,10 @@ class ThreadLine(Rates):
 
     @property
     def title(self) -> str:
-        """Return the name that people read: a home thread's name is only an id."""
-        return f"Home of person {str(self.subject)[-8:]}" if self.home else self.name
+        """Return the name that people read, without ids that stand beside it."""
+        if self.home:
+            return f"Home of person {str(self.subject)[-8:]}"
+        return names.remove_subject(self.name, self.subject)
 
     @property
     def resident_rate_in_all(self) -> float | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,6 +33,13 @@ def test_thread_of_another_subject_is_not_found(agent: Agent) -> None:
     assert found == thread
     with pytest.raises(NotFoundError):
         threads.get_thread(agent.project, "t-1", bound=bob.id)
+
+
+def test_title_leaves_out_the_person(agent: Agent) -> None:
+    ann = subjects.find_or_create(agent.project, "ann")
+    made = factories.make_thread(replace(agent, bound=ann.id), "t-1")
+    assert made.name == f"{ann.id}:t-1"
+    assert ThreadLine.from_row(made).title == "t-1"
 
 
 @pytest.mark.no_replay
