@@ -50,7 +50,7 @@ SEARCHES = (
     "threads/long/pages?q=type%3Aartifact",
     "threads/long/slots?from=tool",
 )
-_ABSENT = ("erasure", "receipt", "hold", "tombstone")
+_ABSENT = "block erasure fact hold part receipt tombstone webhook".split()
 #: Events that are folded for a page as of a seq.
 AFTER = 500
 NEXT = re.compile(r'href="([^"]*[?&;]after=[^"]*)"')
@@ -111,7 +111,7 @@ class Visitor:
             "verb": "pin",
             "subject": str(thread.subject_id),
             "operator": str(operators.ensure_default().id),
-            # Nobody was ever forgotten, so there are none of these.
+            # There are none of these, so their pages are left out.
             **dict.fromkeys(_ABSENT, str(thread.id)),
         }
         for route in list_routes():

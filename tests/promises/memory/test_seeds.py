@@ -51,7 +51,7 @@ STAYS = Fault(
 @pytest.mark.promise("P25", load=f"a known fault in working memory, {TIMES} runs")
 def test_seed_repeats_a_failure_of_working_memory(tmp_path: Path) -> None:
     folder = copy_sources(tmp_path / "copy", [ENDS_LATE])
-    file = folder / "tests" / "kernel" / "state" / "test_seeded.py"
+    file = folder / "tests" / "promises" / "memory" / "test_seeded.py"
     file.write_text(MACHINE)
     told = []
     for _ in range(TIMES):
