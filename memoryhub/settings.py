@@ -217,7 +217,13 @@ LOGS = ENV.MEMORYHUB_LOGS and ENV.MEMORYHUB_LOGS.resolve()
 BALLAST = DATA_DIR / "ballast"
 BALLAST_BYTES = ENV.MEMORYHUB_BALLAST_MIB << 20
 # Every command needs the folder, and no other user should read it.
-DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+try:
+    DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+except OSError as failure:
+    raise _build_refusal(
+        f"MEMORYHUB_DATA can not be the folder {DATA_DIR} ({failure.strerror}); "
+        "name one that you may make and write to"
+    ) from None
 
 
 def _build_cold_storage() -> dict[str, Any]:

@@ -33,6 +33,7 @@ from memoryhub.vault.proof import anchors
 from memoryhub.workers import heartbeats
 
 if sys.platform != "win32":
+    import fcntl
     import resource
 
 ALIASES = ("default", "keys")
@@ -58,14 +59,15 @@ def prepare(*, held_back: bool = False) -> None:
     """
     harden()
     refuse_readable_files()
-    for alias in ALIASES:
-        migrate(alias)
-        refuse_sqlite(alias)
-    triggers.refuse_changed()
-    # Again, since a first start has just created the files.
-    refuse_readable_files()
-    keyring.prepare(empty=not Project.objects.exists())
-    operators.ensure_default()
+    with _hold_data_folder():
+        for alias in ALIASES:
+            migrate(alias)
+            refuse_sqlite(alias)
+        triggers.refuse_changed()
+        # Again, since a first start has just created the files.
+        refuse_readable_files()
+        keyring.prepare(empty=not Project.objects.exists())
+        operators.ensure_default()
     # The clock is checked before any use of its time.
     heartbeats.compare()
     # A fault of the anchors does not stop the start: `verify --all` and Health show it.
@@ -232,6 +234,22 @@ def old_formats(
         except StartRefusedError as refused:
             found.append(Error(refused.reason, id="memoryhub.E003"))
     return found
+
+
+@contextmanager
+def _hold_data_folder() -> Iterator[None]:
+    """On SQLite, lock the data folder against other processes that start."""
+    # Databases of a server may go with a folder on a network, which has no such lock.
+    if sys.platform == "win32" or connections["default"].vendor != "sqlite":
+        yield
+        return
+    folder = os.open(settings.DATA_DIR, os.O_RDONLY)
+    try:
+        # The lock ends with the descriptor, even if the process dies.
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 @contextmanager

@@ -35,6 +35,8 @@ names whom. A client that speaks HTTP needs no command, only the address /mcp.""
             self.end(f"Set MEMORYHUB_KEY: `{PROGRAM} create_key PROJECT` prints one.")
         if not key.isascii():
             self.end_with_wrong_key(url)
+        if not url.startswith(("http://", "https://")):
+            self.end_with_wrong_address(url, "an address begins with http://")
         try:
             server.run_stdio(
                 url=url,

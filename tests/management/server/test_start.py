@@ -125,6 +125,16 @@ def test_create_key_begins_no_hub_in_an_empty_folder(empty: Instance) -> None:
     assert "Began" not in empty.manage("create_project", "beta").stderr
 
 
+def test_commands_that_begin_a_hub_at_once_wait_for_each_other(empty: Instance) -> None:
+    names = ["acme", "beta", "gamma"]
+    begun = [empty.begin("create_project", name) for name in names]
+    for process in begun:
+        with process:
+            out, _ = process.communicate(timeout=COMMAND_SECONDS)
+        assert process.returncode == 0, out
+    assert empty.managed("create_key", names[-1]).startswith("mh_")
+
+
 @pytest.mark.parametrize(("code", "spoil"), SPOILED)
 def test_each_damaged_instance_is_refused_at_start(
     instance: Instance, code: str, spoil: Callable[[Instance], None]
@@ -139,6 +149,13 @@ def test_each_file_that_others_can_reach_is_refused_at_start(
 ) -> None:
     assert code in require_refusal(empty, *PUBLIC, **env)
     assert not list(empty.data.iterdir())
+
+
+def test_data_folder_that_can_not_be_made_is_one_line(empty: Instance) -> None:
+    (file := empty.data / "a-file").touch()
+    done = empty.manage("serve", MEMORYHUB_DATA=str(file / "hub"))
+    line = one_line(done.returncode, done.stdout, done.stderr)
+    assert f"MEMORYHUB_DATA can not be the folder {file / 'hub'} (" in line
 
 
 @pytest.mark.usefixtures("sqlite")
