@@ -61,7 +61,13 @@ def run(
                     "The bundle is of a format from before the first release, which is "
                     "read no more; export it anew with this version."
                 )
-            command.end(f"{refusal.code}: {refusal.sentence}")
+            hint = ""
+            if refusal.detail.get("what") == "unknown_signer":
+                hint = (
+                    " A bundle of another hub needs --keys FILE: what "
+                    f"`{PROGRAM} receipt keys` prints there."
+                )
+            command.end(f"{refusal.code}: {refusal.sentence}{hint}")
         except OSError as failure:
             what = failure.strerror or type(failure).__name__
             command.end(f"Can't read {failure.filename or 'the file'}: {what}.")

@@ -6,8 +6,9 @@ import sys
 from argparse import RawDescriptionHelpFormatter
 from typing import Any, NoReturn
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import Error
+from django.db import Error, connections
 
 from memoryhub.errors import InvalidError, Refusal, StartRefusedError
 from memoryhub.kernel.text import user_ids
@@ -58,8 +59,7 @@ class Command(BaseCommand):
             # The driver's text may hold an address with a password.
             self.end(
                 f"database_away: the database does not answer as it should "
-                f"({type(failure).__name__}); is it running, and are DATABASE_URL and "
-                "KEYS_DATABASE_URL right?",
+                f"({type(failure).__name__}); {_build_database_advice()}",
                 code=REFUSED,
             )
 
@@ -71,3 +71,10 @@ class Command(BaseCommand):
     def say(self, line: str = "") -> None:
         """Print a line for the person at the terminal; standard output is for data."""
         self.stderr.write(line, style_func=str)
+
+
+def _build_database_advice() -> str:
+    """Return a question that leads to the cause when a database does not answer."""
+    if all(connections[alias].vendor == "sqlite" for alias in connections):
+        return f"may you write to {settings.DATA_DIR}, and has its disk room?"
+    return "is it running, and are DATABASE_URL and KEYS_DATABASE_URL right?"

@@ -244,7 +244,8 @@ def test_bundle_of_another_hub_needs_its_public_keys(
     keys.write_bytes(signing.encode_keys(signing.list_endorsed_keys()))
     SigningKey.objects.using("keys").all().delete()
     settings.LEDGER = tmp_path / "ledger"
-    assert "unknown_signer" in not_taken(path)
+    assert "unknown_signer" in (told := not_taken(path))
+    assert "receipt keys" in told
     assert not_taken(path, "--keys", path, code=2).startswith("--keys takes ")
     assert "all of it is in" in take(path, "--keys", keys)
 

@@ -178,6 +178,13 @@ def test_port_in_use_is_named(empty: Instance) -> None:
     assert str(port) in line
 
 
+@pytest.mark.usefixtures("sqlite")
+def test_unreadable_sqlite_file_is_one_line_with_its_folder(empty: Instance) -> None:
+    (empty.data / "memoryhub.sqlite3").mkdir()
+    line = require_refusal(empty)
+    assert f"may you write to {empty.data}" in line
+
+
 @pytest.mark.parametrize("name", ["DATABASE_URL", "KEYS_DATABASE_URL"])
 def test_unreachable_database_is_one_line_without_its_password(
     empty: Instance, name: str
