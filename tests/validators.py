@@ -282,7 +282,7 @@ def require_gemini(request: Json) -> None:
 _LETTERED = re.compile("[A-Za-z_]")
 _GEMINI_PARTS = {
     "user": {"text", "inlineData", "fileData", "functionResponse"},
-    "model": {"text", "functionCall"},
+    "model": {"text", "functionCall", "inlineData", "fileData"},
 }
 
 
@@ -290,9 +290,10 @@ def _require_part(part: Json, role: str) -> None:
     (kind,) = {*part} - {"thoughtSignature"}
     assert kind in _GEMINI_PARTS[role], f"{kind} of {role}"
     assert "thoughtSignature" not in part or role == "model"
-    value = part[kind]
+    value, signed = part[kind], "thoughtSignature" in part
+    assert signed or role == "user" or not kind.endswith("Data"), "not the model's own"
     if kind == "text":
-        assert value.strip(), "nothing said"
+        assert value.strip() or signed, "nothing said"
     elif kind == "inlineData":
         assert {*value} == {"mimeType", "data"}
         assert _BASE64.fullmatch(value["data"])

@@ -51,22 +51,24 @@ def _write_message(speech: MessageSpeech) -> str:
 def _build_parts(speech: MessageSpeech) -> list[Json]:
     speaks = speech.role == "assistant"
     parts = [
-        part for each in speech.parts if (part := _build_part(each, media=not speaks))
+        part for each in speech.parts if (part := _build_part(each, speaks=speaks))
     ]
     if speech.refusal:
         parts.append({"text": speech.refusal})
-    if speaks and parts and "thoughtSignature" not in parts[-1]:
+    if speaks and parts and {*parts[-1]} == {"text"}:
         parts[-1] = {"text": parts[-1]["text"].rstrip()}
     return parts
 
 
-def _build_part(part: MessagePart, *, media: bool) -> Json | None:
-    if media and (medium := _build_medium(part)):
-        return medium
-    text = pieces.render_part(part)
+def _build_part(part: MessagePart, *, speaks: bool) -> Json | None:
     sent = pieces.get_sent(part, "gemini")
-    signed = _get_signature(sent) if sent.get("text") == text else {}
-    return {"text": text, **signed} if text.strip() else None
+    signed = _get_signature(sent) if speaks else {}
+    # A model has only the media that it made, which it knows by their signatures.
+    if (signed or not speaks) and (medium := _build_medium(part)):
+        return {**medium, **signed}
+    text = pieces.render_part(part)
+    signed = signed if sent.get("text") == text else {}
+    return {"text": text, **signed} if text.strip() or signed else None
 
 
 def _build_medium(part: MessagePart) -> Json | None:

@@ -128,7 +128,8 @@ class _MessageReading:
     ) -> None:
         if found := media.find_data_url(text):
             self.parts.append(_build_part(found))
-        elif text:
+        elif text or vendor == "gemini":
+            # Of a stream, a signature may stand in a part without text.
             words = media.remove_base64(text)
             part = MessagePart(
                 kind="text", words=words, sent=sent if vendor else None, vendor=vendor

@@ -23,7 +23,8 @@ def render_words(message: Message) -> str:
 
 def render_parts(message: Message) -> str:
     """Render what the speaker says: texts, without calls, results and thoughts."""
-    return "\n".join(part.words for part in message.parts if part.kind == "text")
+    texts = (part.words for part in message.parts if part.kind == "text")
+    return "\n".join(filter(None, texts))
 
 
 def list_spans(message: Message) -> list[tuple[int, int]]:

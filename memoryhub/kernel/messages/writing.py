@@ -435,12 +435,16 @@ def _build_speech(
         parts = (*parts, MessagePart(kind="text", words=refusal))
     return MessageSpeech(
         "assistant" if message.role == "assistant" else "user",
-        [each for each in parts if each.kind != "text" or each.words.strip()],
+        [each for each in parts if each.kind != "text" or _says_anything(each)],
         ids.people.to_written(message.name) if message.name else None,
         refusal if refusal and message.role == "assistant" else None,
         list_signed_thoughts(message, vendor) if shown.thoughts else [],
         cached,
     )
+
+
+def _says_anything(part: MessagePart) -> bool:
+    return bool(part.words.strip()) or part.vendor == "gemini"
 
 
 def _replace_media(parts: Iterable[MessagePart]) -> list[MessagePart]:

@@ -572,6 +572,21 @@ def test_signature_of_gemini_goes_back_with_its_part() -> None:
     assert signed == ["skip_thought_signature_validator", None]
 
 
+def test_gemini_s_signed_pictures_and_empty_texts_go_back() -> None:
+    """A stream may end in an empty text that has nothing but the signature."""
+    picture = {"inlineData": {"mimeType": "image/png", "data": PNG}}
+    ends: list[Json] = [{"text": "Done."}, {"text": "", "thoughtSignature": "CiQB"}]
+    drawn = [{"text": "Here:"}, {**picture, "thoughtSignature": "CiQC"}]
+    talk = list[ShownMessage]()
+    for parts in (ends, drawn, [{"text": "Mine:"}, picture]):
+        message = reading.read({"role": "model", "parts": parts})
+        talk += [say_as("user", "Go."), ShownMessage(message=message, seed="1")]
+        build_request(talk, "chat")
+    contents = build_request(talk, "gemini")["contents"]
+    assert [each["parts"] for each in contents[1:4:2]] == [ends, drawn]
+    assert contents[5]["parts"][1] == {"text": "[image, png]"}
+
+
 def test_contents_of_gemini_models_in_a_row_are_one() -> None:
     talk = [
         *(
