@@ -2,11 +2,12 @@
 
 Pure. A conversation is a tree of messages (`mapping`). The branch that ends at
 `current_node` is read, as messages of chat completions, since no model takes the
-export's own shape.
+export's own shape. Messages of other branches and thoughts are counted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -21,6 +22,7 @@ from memoryhub.kernel.formats.transcripts import (
     ImportedThread,
     ImportOptions,
     Item,
+    Omission,
     read_message,
     require_thread_name,
 )
@@ -32,7 +34,8 @@ LIMITS = format_runs.LIMITS
 MAPPING = "mapping"
 #: Members with the words of a message's content, in reading order.
 _WORDS = ("name", "title", "text", "result", "content", "url", "user_profile",
-          "user_instructions")  # fmt: skip
+          "user_instructions", "model_set_context", "summary", "snippet",
+          "output_str")  # fmt: skip
 #: Content types of thoughts, which are not imported.
 _THOUGHTS = frozenset({"thoughts", "reasoning_recap"})
 #: Recipients of messages that call no tool.
@@ -43,19 +46,36 @@ def read(
     found: Iterator[FileRecord | BadRecord], options: ImportOptions
 ) -> Iterator[Item]:
     """Yield an ImportedRun for each conversation, unless any part of it is bad."""
-    return format_runs.read_conversations(
-        found, MAPPING, lambda record, value: _build_run(record, value, options)
+    parts = Counter[str]()
+    yield from format_runs.read_conversations(
+        found, MAPPING, lambda record, value: _build_run(record, value, options, parts)
     )
+    # A unary plus leaves out what is zero.
+    if parts := +parts:
+        yield Omission(parts=parts)
 
 
 def _build_run(
-    record: FileRecord, value: dict[str, Any], options: ImportOptions
-) -> ImportedRun:
+    record: FileRecord,
+    value: dict[str, Any],
+    options: ImportOptions,
+    parts: Counter[str],
+) -> ImportedRun | None:
+    """Build the run of a conversation, or None for one in which nothing was said."""
     nodes = _list_branch(value)
     thread = _build_thread(record, value, options)
     messages = tuple(_iter_messages(nodes, thread))
     if not messages:
-        raise InvalidError(code="value", loc=MAPPING)
+        known = all(_is_object(each.get("author")) for each in nodes)
+        if not known or not any(map(_is_object, value[MAPPING].values())):
+            raise InvalidError(code="value", loc=MAPPING)
+        parts["conversations.empty"] += 1
+        return None
+    every = [
+        each.get("message") for each in value[MAPPING].values() if _is_object(each)
+    ]
+    parts["branches.messages"] += sum(map(_is_object, every)) - len(nodes)
+    parts["thoughts"] += sum(_is_thought(each.get("content")) for each in nodes)
     return ImportedRun(
         thread=thread, messages=messages, index=record.index, place=record.place
     )
@@ -83,6 +103,10 @@ def _list_branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
     return found[::-1]
 
 
+def _is_thought(content: Any) -> bool:
+    return _is_object(content) and content.get("content_type") in _THOUGHTS
+
+
 def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
@@ -100,6 +124,7 @@ def _iter_messages(
         author = node.get("author")
         author = author if isinstance(author, dict) else {}
         words = _render_words(node.get("content"))
+        words = "\n".join(filter(None, [words, *_iter_attachments(node, words)]))
         if not words:
             continue
         content = _build_content(node, author, words, call)
@@ -134,7 +159,7 @@ def _render_words(content: Any) -> str:
     """Render all readable text of a message's content, part by part."""
     if isinstance(content, str):
         return content
-    if not isinstance(content, dict) or content.get("content_type") in _THOUGHTS:
+    if not isinstance(content, dict) or _is_thought(content):
         return ""
     parts = content.get("parts")
     found = [_render_words(part) for part in parts] if isinstance(parts, list) else []
@@ -142,6 +167,16 @@ def _render_words(content: Any) -> str:
     if (pointer := content.get("asset_pointer")) is not None:
         found.append(_render_medium(content, pointer))
     return "\n".join(filter(None, found))
+
+
+def _iter_attachments(node: dict[str, Any], words: str) -> Iterator[str]:
+    """Yield a line for each attached file that the words do not name by its id."""
+    metadata = node.get("metadata")
+    listed = metadata.get("attachments") if _is_object(metadata) else None
+    for each in listed if isinstance(listed, list) else ():
+        name, own = (each.get("name"), each.get("id")) if _is_object(each) else ("", "")
+        if isinstance(name, str) and name and not (own and str(own) in words):
+            yield f"[file {name}]"
 
 
 def _render_medium(part: dict[str, Any], pointer: Any) -> str:
@@ -176,4 +211,5 @@ def _build_thread(
         labels={"source": options.source, "format": "chatgpt"},
         format="chatgpt",
         info={"title": title} if isinstance(title, str) else None,
+        can_change=True,
     )

@@ -2,13 +2,14 @@
 
 Pure. A conversation is a list of messages. The branch that ends at the current leaf is
 read, as Anthropic messages: tool results, which the export has amid an answer, become
-separate messages.
+separate messages. Messages of other branches are counted.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 from memoryhub.errors import InvalidError
@@ -21,6 +22,7 @@ from memoryhub.kernel.formats.transcripts import (
     ImportedThread,
     ImportOptions,
     Item,
+    Omission,
     read_message,
     require_thread_name,
 )
@@ -49,17 +51,23 @@ def read(
     found: Iterator[FileRecord | BadRecord], options: ImportOptions
 ) -> Iterator[Item]:
     """Yield an ImportedRun for each conversation with words, unless any part is bad."""
-    return format_runs.read_conversations(
-        found, MESSAGES, lambda record, value: _build_run(record, value, options)
+    parts = Counter[str]()
+    yield from format_runs.read_conversations(
+        found, MESSAGES, lambda record, value: _build_run(record, value, options, parts)
     )
+    # A unary plus leaves out what is zero.
+    if parts := +parts:
+        yield Omission(parts=parts)
 
 
 def _build_run(
-    record: FileRecord, value: Block, options: ImportOptions
+    record: FileRecord, value: Block, options: ImportOptions, parts: Counter[str]
 ) -> ImportedRun | None:
-    thread = _build_thread(record, value, options)
-    messages = tuple(_iter_messages(_list_branch(value), thread))
+    thread, branch = _build_thread(record, value, options), _list_branch(value)
+    messages = tuple(_iter_messages(branch, thread))
+    parts["branches.messages"] += len(value[MESSAGES]) - len(branch)
     if not messages:
+        parts["conversations.empty"] += 1
         return None
     return ImportedRun(
         thread=thread, messages=messages, index=record.index, place=record.place
@@ -70,6 +78,7 @@ def _list_branch(conversation: Block) -> list[Block]:
     """Return the messages from the first to the current leaf, or else to the newest.
 
     All messages are returned if no message names its predecessor, as in older exports.
+    A message whose predecessor the export lacks follows the one that stands before it.
     """
     sent = conversation.get(MESSAGES)
     if not isinstance(sent, list):
@@ -80,11 +89,15 @@ def _list_branch(conversation: Block) -> list[Block]:
     if not any(_get_text(each, "parent_message_uuid") in by_id for each in sent):
         return sent
     leaf = by_id.get(_get_text(conversation, "current_leaf_message_uuid"), sent[-1])
+    before = {id(each): earlier for earlier, each in pairwise(sent)}
+    root = _get_text(sent[0], "parent_message_uuid")
     found, here = list[Block](), leaf
     # The limit ends a circle of messages.
     while here is not None and len(found) < len(sent):
         found.append(here)
-        here = by_id.get(_get_text(here, "parent_message_uuid"))
+        parent = _get_text(here, "parent_message_uuid")
+        lost = parent not in ("", root) and parent not in by_id
+        here = before.get(id(here)) if lost else by_id.get(parent)
     return found[::-1]
 
 
@@ -172,4 +185,5 @@ def _build_thread(
         labels={"source": options.source, "format": "claude"},
         format="claude",
         info={"title": title} if title else None,
+        can_change=True,
     )

@@ -230,6 +230,7 @@ def _build_thread(
         labels={"source": options.source, "format": "letta"},
         format="letta",
         info=kept or None,
+        can_change=True,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.formats import format_runs
+from memoryhub.kernel.formats import format_runs, format_zep
 from memoryhub.kernel.formats.records import BadRecord, FileRecord
 from memoryhub.kernel.formats.transcripts import (
     ImportedRun,
@@ -29,8 +29,9 @@ _CONTENTS = frozenset({MESSAGES, "tools", "functions"})
 
 
 def can_be_line(value: Any) -> bool:
-    """Return whether a value may be a line; an old agent file of Letta is none."""
-    return isinstance(value, dict) and MESSAGES in value and "core_memory" not in value
+    """Return whether a value may be a line, and no agent file or page of a store."""
+    mine = isinstance(value, dict) and MESSAGES in value
+    return mine and "core_memory" not in value and not format_zep.can_be_file(value)
 
 
 def read(

@@ -54,6 +54,9 @@ _EDGE = frozenset({
     *("graph_uuid", *_SCOPE),
 })  # fmt: skip
 
+#: Members with which Zep's pages count their records.
+_PAGING = frozenset({"row_count", "total_count", "total_size", "next_cursor"})
+
 Members = dict[str, Any]
 
 
@@ -141,9 +144,10 @@ def can_be_file(value: Any) -> bool:
         return False
     if "fact" in value:
         return "source_node_uuid" in value
-    items, edges = value.get("items"), value.get("edges")
-    zep = {"row_count", "total_count", "total_size", "next_cursor"} & value.keys()
-    return isinstance(edges, list) or (isinstance(items, list) and bool(zep))
+    if isinstance(value.get("edges"), list):
+        return True
+    lists = any(isinstance(value.get(name), list) for name in ("items", "messages"))
+    return lists and not _PAGING.isdisjoint(value)
 
 
 def read(
@@ -178,7 +182,7 @@ def _read_thread(
     options: ImportOptions,
 ) -> ImportedRun | BadRecord:
     record, nth, calls = found[0].record, None, Calls()
-    found = sorted(found, key=lambda each: str(each.value.get("created_at") or ""))
+    found = sorted(found, key=_build_time_key)
     try:
         name = f"{options.source}:{thread}" if thread else options.source
         built = ImportedThread(
@@ -207,6 +211,17 @@ def _read_thread(
     return ImportedRun(
         thread=built, messages=tuple(messages), index=number, place=record.place
     )
+
+
+def _build_time_key(found: _ZepRecord) -> tuple[str, str]:
+    """Build a key of a message's time; as text, Zep's times have no order.
+
+    Zep leaves out the last zeros of a second's fraction. What Python cuts off a
+    fraction, behind the microsecond, is compared last.
+    """
+    text = str(found.value.get("created_at") or "")
+    at = times.parse_instant(text)
+    return (at.isoformat(timespec="microseconds") if at else "", text.rstrip("Zz"))
 
 
 def _build_content(value: Members) -> Members:

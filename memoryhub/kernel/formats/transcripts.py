@@ -67,6 +67,8 @@ class ImportedThread:
     reward: float | None = None
     #: Other recorded data of the run; any JSON.
     info: Any = None
+    #: The data may differ in a later file of the same thread, as a title may.
+    can_change: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ chat         JSON Lines, each line a message: role, content and the like; thread
              user_id and at (a time with its offset) if it has them
 tuning       lines for fine-tuning, each a thread: messages, and what stands beside
 chatgpt      conversations.json of ChatGPT's export; of each the branch that is
-             current, without thoughts, with a line for each picture
+             current, without thoughts, with a line for each picture or file
 claude       conversations.json of Claude's export; of each the branch that is
              current, without thoughts, with the text of what was attached
 claude-code  a session file of Claude Code: its messages, each once, without what is
@@ -66,6 +66,7 @@ zep          pages of Zep's API: the messages of each thread are a thread, and e
 What has no place here, such as tools, secrets and settings of a Letta agent, is left
 out and counted by its name. A block that is there already stays as it is. A later
 file with other words in earlier messages is refused (differs): give another --source.
+One with another title goes on, and the first title stays.
 
 A database is only read, and no class that it names is built. Messages get the time
 of the first checkpoint that has them; LINE of a place is the row's number.

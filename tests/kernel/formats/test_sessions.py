@@ -16,6 +16,7 @@ from memoryhub.kernel.formats.transcripts import (
     ImportedRun,
     ImportOptions,
     Item,
+    Omission,
 )
 
 AT = "2026-05-01T08:00:00.250Z"
@@ -95,7 +96,7 @@ def test_chatgpt_export_is_read_along_its_current_branch() -> None:
     call = {"content_type": "code", "language": "python", "text": "tide()"}
     output = {"content_type": "execution_output", "text": "09:00"}
     python = {"role": "tool", "name": "python"}
-    name, (run,) = read(
+    name, (run, left) = read(
         conversation(
             node("s", "root", "system", build_text("")),
             node(
@@ -116,6 +117,7 @@ def test_chatgpt_export_is_read_along_its_current_branch() -> None:
         )
     )
     assert name == "chatgpt"
+    assert left == Omission(parts={"branches.messages": 2, "thoughts": 1})
     assert isinstance(run, ImportedRun)
     assert (run.thread.name, run.thread.info) == ("acme:tides-1", {"title": "Tides"})
     assert [route(each) for each in run.messages] == [
@@ -134,6 +136,28 @@ def test_chatgpt_export_without_current_node_follows_its_newest_leaf() -> None:
     )
     _, found = read(conversation(*nodes))
     assert [each.content["content"] for each in list_messages(found)] == ["When?", "?"]
+
+
+def test_chatgpt_s_files_and_memories_are_told_and_the_rest_is_counted() -> None:
+    picture = {"content_type": "image_asset_pointer", "asset_pointer": "sediment://f2"}
+    files = {"attachments": [{"id": "f1", "name": "a.pdf"}, {"id": "f2", "name": "b"}]}
+    memory = {"content_type": "model_editable_context", "model_set_context": "Nuts."}
+    thought = {"content_type": "thoughts", "thoughts": []}
+    talk = conversation(
+        node("m", "root", "system", memory),
+        node("a", "m", "user", build_text(picture, "Read."), metadata=files),
+        node("old", "a", "assistant", build_text("No.")),
+        node("t", "a", "assistant", thought),
+        node("b", "t", "assistant", build_text("Done.")),
+        current_node="b",
+    )
+    nothing = conversation(node("s", "root", "system", build_text("")))
+    _, (run, left) = read(json.dumps([*json.loads(talk), *json.loads(nothing)]))
+    assert isinstance(run, ImportedRun)
+    told = [each.content["content"] for each in run.messages]
+    assert told == ["Nuts.", "[image sediment://f2]\nRead.\n[file a.pdf]", "Done."]
+    counted = {"branches.messages": 1, "thoughts": 1, "conversations.empty": 1}
+    assert left == Omission(parts=counted)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +188,7 @@ def test_claude_s_conversation_is_its_words_results_and_attachments() -> None:
     use = {"type": "tool_use", "name": "look", "input": {}, "message": "Looking"}
     gave = {"type": "text", "text": "09:00", "uuid": "x"}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [gave]}
-    name, (run,) = read(
+    name, (run, left) = read(
         exported(
             claude(
                 "human",
@@ -186,6 +210,7 @@ def test_claude_s_conversation_is_its_words_results_and_attachments() -> None:
         )
     )
     assert name == "claude"
+    assert left == Omission(parts={"conversations.empty": 1})
     assert isinstance(run, ImportedRun)
     assert (run.thread.name, run.thread.info) == ("acme:tides-1", {"title": "Tides"})
     assert [route(each) for each in run.messages] == [
@@ -218,6 +243,18 @@ def test_claude_s_current_branch_is_read(leaf: dict[str, str]) -> None:
     _, found = read(exported(*sent, **leaf))
     said = [each.content["content"] for each in list_messages(found)]
     assert said == (["a", "b"] if leaf else ["a", "late", "c"])
+
+
+def test_claude_s_message_without_its_predecessor_follows_the_one_before() -> None:
+    sent = [
+        claude("human", name=name, text=name, parent_message_uuid=parent)
+        for name, parent in [("a", "0"), ("b", "a"), ("again", "0"), ("c", "gone")]
+    ]
+    _, found = read(exported(*sent))
+    said = [each.content["content"] for each in list_messages(found)]
+    assert said == ["again", "c"]
+    _, found = read(exported(*sent[:2], sent[3]))
+    assert [each.content["content"] for each in list_messages(found)] == ["a", "b", "c"]
 
 
 def test_claude_s_cyclic_messages_are_read_once() -> None:

@@ -326,3 +326,13 @@ def test_zep_messages_are_the_threads_of_their_users() -> None:
     assert (answer.role, question.agent_at) == ("assistant", answer.agent_at)
     assert second.messages[0].content == {"role": "user", "content": "Hm", "name": "Bo"}
     assert not pick(found, BadRecord)
+
+
+def test_zep_messages_are_in_the_order_of_their_times() -> None:
+    """Zep's times leave out the last zeros of a fraction, so as text they mislead."""
+    times = ["01:00:00Z", "01:00:00.12346Z", "01:00:00.123461Z", "01:00:00.1234615Z"]
+    page = [build_turn("user", at, f"2026-05-01T{at}") for at in reversed(times)]
+    name, found = read({"messages": page, "user_id": "bo", "row_count": 4})
+    (run,) = pick(found, ImportedRun)
+    assert (name, run.thread.user_id) == ("zep", "bo")
+    assert [each.content["content"] for each in run.messages] == times

@@ -84,6 +84,15 @@ def test_changed_run_is_refused(acme: Project, tmp_path: Path, change: str) -> N
     assert Event.objects.filter(thread__name="desk:0:0").count() == before
 
 
+def test_renamed_conversation_goes_on(acme: Project, tmp_path: Path) -> None:
+    said = [{"sender": "human", "text": each} for each in ("Hi", "Ho")]
+    whole = {"uuid": "c", "name": "New", "chat_messages": said[:1]}
+    take(acme, array(tmp_path, whole))
+    later = {**whole, "name": "Greetings", "chat_messages": said}
+    job, bad = take(acme, array(tmp_path, later))
+    assert (job.counts.slots, bad) == (1, [])
+
+
 def test_key_order_and_spacing_are_no_change(acme: Project, tmp_path: Path) -> None:
     take(acme, array(tmp_path, run(messages=3)))
     turned = dict(reversed(run(messages=3).items()))
