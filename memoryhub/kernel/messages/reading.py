@@ -559,7 +559,10 @@ def _read_thought(reading: _MessageReading, block: Block) -> None:
 
 
 def _read_sealed(reading: _MessageReading, block: Block) -> None:
-    """Read an item that only its own API can open."""
+    """Read an item that only its own API can open, and the words that it has."""
+    if isinstance(summary := block.get("content"), str):
+        # Anthropic's compaction is a text that stands for the earlier messages.
+        reading.add_text(summary)
     reading.thoughts.append(Thought(sent=block, vendor="responses"))
     reading.speakers.add("assistant")
 

@@ -218,3 +218,10 @@ def test_deep_message_is_read_to_its_end() -> None:
     for _ in range(15):
         deep = heard(deep)
     assert "the end" in render_words(read(deep))
+
+
+def test_compaction_of_anthropic_keeps_its_words() -> None:
+    block = {"type": "compaction", "content": "Ann has a dog."}
+    message = read({"role": "assistant", "content": [block]})
+    assert render_words(message) == "Ann has a dog."
+    assert message.role == "assistant"
