@@ -66,8 +66,8 @@ def _build_run(
     thread = _build_thread(record, value, options)
     messages = tuple(_iter_messages(nodes, thread))
     if not messages:
-        known = all(_is_object(each.get("author")) for each in nodes)
-        if not known or not any(map(_is_object, value[MAPPING].values())):
+        objects = [*value[MAPPING].values(), *(each.get("author") for each in nodes)]
+        if not objects or not all(map(_is_object, objects)):
             raise InvalidError(code="value", loc=MAPPING)
         parts["conversations.empty"] += 1
         return None
@@ -172,7 +172,7 @@ def _render_words(content: Any) -> str:
 def _iter_attachments(node: dict[str, Any], words: str) -> Iterator[str]:
     """Yield a line for each attached file that the words do not name by its id."""
     metadata = node.get("metadata")
-    listed = metadata.get("attachments") if _is_object(metadata) else None
+    listed = metadata.get("attachments") if isinstance(metadata, dict) else None
     for each in listed if isinstance(listed, list) else ():
         name, own = (each.get("name"), each.get("id")) if _is_object(each) else ("", "")
         if isinstance(name, str) and name and not (own and str(own) in words):

@@ -435,7 +435,11 @@ def _build_speech(
         parts = (*parts, MessagePart(kind="text", words=refusal))
     return MessageSpeech(
         "assistant" if message.role == "assistant" else "user",
-        [each for each in parts if each.kind != "text" or _says_anything(each)],
+        [
+            each
+            for each in parts
+            if each.kind != "text" or _has_words_or_signature(each)
+        ],
         ids.people.to_written(message.name) if message.name else None,
         refusal if refusal and message.role == "assistant" else None,
         list_signed_thoughts(message, vendor) if shown.thoughts else [],
@@ -443,7 +447,7 @@ def _build_speech(
     )
 
 
-def _says_anything(part: MessagePart) -> bool:
+def _has_words_or_signature(part: MessagePart) -> bool:
     return bool(part.words.strip()) or part.vendor == "gemini"
 
 
