@@ -22,6 +22,7 @@ FREE = (
     "management/server/test_joined.py",
     "management/server/test_logs.py",
     "models/test_clock.py",
+    "promises/tampering/test_fuzz.py",
     "queries/lists/test_cursors.py",
     "queries/replay/test_tokenizers.py",
     "services/export/test_archives.py",

@@ -159,7 +159,7 @@ class Instance:
     def call(self, function: str, *arguments: object, **env: str) -> str:
         """Run a function to its successful end and return its output."""
         with self.start(function, *arguments, **env) as process:
-            out, errors = process.communicate(timeout=COMMAND_SECONDS)
+            out, errors = process.communicate(timeout=self.seconds)
         assert process.returncode == 0, errors
         return out
 

@@ -69,14 +69,15 @@ def parse_line(text: bytes) -> BundleLine:
         raise BadBundleError(what="event_type")
     line = _build_line(plain)
     begin, end = _render_frame(line)
-    if plain["content"] is None:
-        return line
-    if not isinstance(plain["content"], dict):
-        raise BadBundleError(what="line")
     if not (text.startswith(begin) and text.endswith(end)):
         # Content can be separated from the rest only in a line of exactly that form.
         raise BadBundleError(what="line")
-    return line._replace(content=text[len(begin) : len(text) - len(end)])
+    content = text[len(begin) : len(text) - len(end)]
+    if content == b"null":
+        return line
+    if not isinstance(plain["content"], dict):
+        raise BadBundleError(what="line")
+    return line._replace(content=content)
 
 
 def _render_frame(line: BundleLine) -> tuple[bytes, bytes]:

@@ -6,6 +6,7 @@ first, and again while the file is read.
 
 from __future__ import annotations
 
+import errno
 import stat
 import struct
 import zlib
@@ -102,6 +103,11 @@ def _refuse_damage() -> Iterator[None]:
         raise BadBundleError(what="damaged") from None
     except (NotImplementedError, RuntimeError, ValueError):
         raise BadBundleError(what="unsupported") from None
+    except OSError as failure:
+        # A place before the file's first byte, which the archive named.
+        if failure.errno != errno.EINVAL:
+            raise
+        raise BadBundleError(what="damaged") from None
 
 
 def _require_small_directory(file: IO[bytes]) -> None:
@@ -157,10 +163,12 @@ def _require_plain(entry: ZipInfo) -> None:
         raise BadBundleError(what="encrypted")
     if entry.compress_type not in (ZIP_DEFLATED, ZIP_STORED):
         raise BadBundleError(what="unsupported")
+    path = PurePosixPath(entry.orig_filename)
+    if not (entry.filename and path.parts):
+        raise BadBundleError(what="path")
     mode = entry.external_attr >> 16
     if entry.is_dir() or (mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG)):
         raise BadBundleError(what="not_a_file")
-    path = PurePosixPath(entry.orig_filename)
     strange = "\\" in entry.orig_filename or "\0" in entry.orig_filename
     if strange or path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
         raise BadBundleError(what="path")

@@ -27,17 +27,20 @@ from tests.cast import bundled, factories
 from tests.harness import killing
 
 SLOTS = 200
+#: Of one thread of a large life.
+LONG = 1_000
 
 
 def live_in_project(more: int = 0) -> None:
     """Live ann's life, in a project acme, and then so many events more."""
     agent = factories.make_agent(projects.create("acme"))
     bundled.live_in_threads(agent)
-    if more:
-        factories.make_thread(agent, "long", user_id="ann")
     for begin in range(0, more, SLOTS):
+        name = f"long-{begin // LONG}"
+        if begin % LONG == 0:
+            factories.make_thread(agent, name, user_id="ann")
         texts = (f"message {begin + n}" for n in range(SLOTS))
-        factories.append(agent, "long", *texts)
+        factories.append(agent, name, *texts)
 
 
 def kill_export(path: str) -> None:

@@ -148,6 +148,11 @@ KEEPS_BODIES = (
 TAKES_NUL = Fault(
     "memoryhub/api/http/gate.py", '        if "\\0" in text:', "        if False:"
 )
+TAKES_NO_PATH = Fault(
+    "memoryhub/services/export/archives.py",
+    "if not (entry.filename and path.parts):",
+    "if False:",
+)
 REPLAYS_NOTHING = Fault(
     "memoryhub/management/drills.py", '    "replay": ("forget", "--replay"),\n', ""
 )
@@ -300,6 +305,14 @@ IN_PROCESS = [
         "api/http/test_bad_inputs.py::test_bad_inputs_are_refused",
         "(answer.status, answer.code) == (status, code)",
         TAKES_NUL,
+    ),
+    control(
+        "P20",
+        "an archive whose files need no name",
+        "test_fuzz.py::test_no_mutated_input_raises_more_than_a_refusal[3000-bundle]",
+        "broken == []",
+        TAKES_NO_PATH,
+        said="IndexError",
     ),
     control(
         "P23",

@@ -91,6 +91,24 @@ def test_archive_with_a_flipped_bit_is_damaged(tmp_path: Path) -> None:
     assert get_refusal_word(path) == "damaged"
 
 
+def test_file_without_a_path_is_refused(tmp_path: Path) -> None:
+    """A name ends at its first NUL."""
+    data = make_zip(tmp_path / "a.zip", write_plain).read_bytes()
+    path = tmp_path / "b.zip"
+    path.write_bytes(data.replace(b"a.txt", b"\0.txt"))
+    assert get_refusal_word(path) == "path"
+
+
+def test_place_before_the_archive_is_damage(tmp_path: Path) -> None:
+    data = bytearray(make_zip(tmp_path / "a.zip", write_plain).read_bytes())
+    at = data.rindex(b"PK\5\6")
+    (start,) = struct.unpack_from("<L", data, at + 16)
+    struct.pack_into("<L", data, at + 16, start + 50)
+    path = tmp_path / "b.zip"
+    path.write_bytes(data)
+    assert get_refusal_word(path) == "damaged"
+
+
 def encrypted(archive: ZipFile) -> None:
     write_plain(archive)
     archive.infolist()[0].flag_bits |= 1
@@ -159,6 +177,7 @@ def huge(archive: ZipFile) -> None:
         (build_fill("a/../../b"), "path"),
         (build_fill("a\\..\\b"), "path"),
         (build_fill("C:/a"), "path"),
+        (build_fill("."), "path"),
         (twice, "duplicate_path"),
         (squeezed, "unsupported"),
         (many, "entries"),
