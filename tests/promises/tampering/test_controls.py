@@ -99,6 +99,11 @@ RENDERS_FOR_EACH = (
         "            if each is viewer:\n                self._push_due(each)\n",
     ),
 )
+TRUSTS_NOTICES = Fault(
+    "inspector/live/hub.py",
+    "LOOK_SECONDS, POLL_SECONDS = 2.0, 1.0",
+    "LOOK_SECONDS, POLL_SECONDS = 1e6, 1e6",
+)
 PUSHES_UNPAINTED = Fault(
     RENDERER, "viewer.pushes + 1, False", "viewer.pushes + 1, True"
 )
@@ -313,6 +318,14 @@ IN_PROCESS = [
         "broken == []",
         TAKES_NO_PATH,
         said="IndexError",
+    ),
+    control(
+        "P28",
+        "pages that learn of events by notices alone",
+        "e2e/test_live.py::test_lost_notices_lose_no_event",
+        'get_shown_seq(page, "events") == last',
+        TRUSTS_NOTICES,
+        marks=(pytest.mark.browser,),
     ),
     control(
         "P23",
