@@ -18,7 +18,7 @@ EARLIER = ("0022", "0002")
 #: Of one command, at night: a rebuild folds every event anew.
 NIGHT_SECONDS = 3_600
 #: Told of each export itself: its instant, and who exported before.
-OF_THE_EXPORT = {"manifest.json", "access.jsonl"}
+OF_THE_EXPORT = {"manifest.json", "README.md", "access.jsonl"}
 
 
 @pytest.mark.promise("P22", load="{events:,} events, back by one and by all upgrades")
