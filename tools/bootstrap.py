@@ -140,7 +140,8 @@ def nightly(rest: list[str]) -> int:
     # Each process is started as an operator starts it, none is forked from another.
     os.environ["MEMORYHUB_TEST_COLD"] = "1"
     chosen = "nightly or promise"
-    return both_engines(["--timeout=3600", *rest], chosen, chosen)
+    fuzzed = (*TEST, "--group", "nightly")
+    return both_engines(["--timeout=3600", *rest], chosen, chosen, present=fuzzed)
 
 
 def wheel(_: list[str]) -> int:
@@ -197,14 +198,16 @@ def listing() -> str:
     )
 
 
-def both_engines(rest: list[str], first: str, second: str) -> int:
+def both_engines(
+    rest: list[str], first: str, second: str, *, present: tuple[str, ...] = TEST
+) -> int:
     """Run two passes of pytest; if the one fails, the other runs all the same."""
     pytest = ("pytest", *WORKERS, "-m")
     parts = ("python", "-m", "tests.harness.parts")
     outcomes = [
-        uv_run(TEST, *pytest, f"({first}) and not grown and not screenshots", *rest),
+        uv_run(present, *pytest, f"({first}) and not grown and not screenshots", *rest),
         uv_run(
-            TEST,
+            present,
             *parts,
             *pytest,
             f"({second}) and not browser and not screenshots",
