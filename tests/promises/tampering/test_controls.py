@@ -228,6 +228,14 @@ CONTROLS = [
         *KEEPS_BODIES,
     ),
     control(
+        "P21",
+        "a check of U+0000 that is left to the database",
+        "test_same_answers.py::test_both_databases_answer_the_same[100-1]",
+        ("len(here) == len(there)", "differing == []"),
+        TAKES_NUL,
+        marks=(pytest.mark.grown,),
+    ),
+    control(
         "P27",
         "a restore that replays nothing",
         "management/verify/test_drill.py::"
