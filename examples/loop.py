@@ -18,8 +18,9 @@ import scripted
 HUB = os.environ.get("MEMORYHUB_URL", "http://127.0.0.1:8000") + "/api/v1/threads/loop"
 MODEL = os.environ.get("OPENAI_BASE_URL") or scripted.serve()
 NAME = os.environ.get("MODEL", "scripted")
+KEY = os.environ.get("MEMORYHUB_KEY")
 KEYS = {
-    HUB: f"Bearer {os.environ['MEMORYHUB_KEY']}",
+    HUB: f"Bearer {KEY or sys.exit('Set MEMORYHUB_KEY: create_key prints one.')}",
     MODEL: f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}",
 }
 
@@ -64,3 +65,5 @@ except urllib.error.HTTPError as refused:
         raise
     problem = json.load(refused)
     sys.exit(f"The hub refused ({problem['code']}): {problem['detail']}")
+except urllib.error.URLError as failure:
+    sys.exit(f"No answer from {HUB} or {MODEL}: {failure.reason}")

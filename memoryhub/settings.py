@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,13 +22,17 @@ BASE_DIR = distribution.FILES_DIR
 DEFAULT_SECRET_KEY = "memoryhub-default-secret-for-loopback-only-" + "0" * 32
 
 
+#: Addresses of PostgreSQL, or none.
+_POSTGRES = "^$|^postgres(ql)?://"
+
+
 class Environment(BaseModel):
     """Every variable the server reads; docs/configuration.md lists them."""
 
     model_config = ConfigDict(extra="ignore")
 
-    DATABASE_URL: str = ""
-    KEYS_DATABASE_URL: str = ""
+    DATABASE_URL: str = Field(default="", pattern=_POSTGRES)
+    KEYS_DATABASE_URL: str = Field(default="", pattern=_POSTGRES)
     REDIS_URL: str = ""
     MEMORYHUB_DATA: Path = distribution.DATA_DIR
     MEMORYHUB_KEK_FILE: Path | None = None
@@ -180,7 +185,19 @@ def _build_refusal(reason: str) -> SystemExit:
     return SystemExit(2)
 
 
+def _warn_of_misspelt_names() -> None:
+    """Tell of variables that nothing reads, but for one letter or two."""
+    prefix = "MEMORYHUB_"
+    ours = [name.removeprefix(prefix) for name in Environment.model_fields]
+    for name in sorted({*os.environ} - {*Environment.model_fields}):
+        if name.startswith(prefix):
+            near = get_close_matches(name.removeprefix(prefix), ours, 1, cutoff=0.8)
+            for each in near:
+                sys.stderr.write(f"Nothing reads {name}; is it {prefix}{each}?\n")
+
+
 ENV = _read_environment()
+_warn_of_misspelt_names()
 
 
 def _split_words(text: str) -> list[str]:

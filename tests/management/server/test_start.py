@@ -194,12 +194,24 @@ def test_unreachable_database_is_one_line_without_its_password(
 
 
 @pytest.mark.parametrize(
-    "name", ["MEMORYHUB_READERS", "MEMORYHUB_SQLITE_SYNCHRONOUS", "MEMORYHUB_PRICES"]
+    "name",
+    [
+        "DATABASE_URL",
+        "MEMORYHUB_READERS",
+        "MEMORYHUB_SQLITE_SYNCHRONOUS",
+        "MEMORYHUB_PRICES",
+    ],
 )
 def test_bad_setting_is_refused_by_name(empty: Instance, name: str) -> None:
     line = require_refusal(empty, **{name: "seven-hundred"})
     assert name in line
     assert "seven-hundred" not in line
+
+
+def test_misspelt_setting_is_named_beside_the_one_it_may_mean(empty: Instance) -> None:
+    told = empty.manage("check", MEMORYHUB_RAEDERS="4", MEMORYHUB_KEY="x").stderr
+    assert "Nothing reads MEMORYHUB_RAEDERS; is it MEMORYHUB_READERS?" in told
+    assert "MEMORYHUB_KEY" not in told
 
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
