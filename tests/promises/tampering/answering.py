@@ -24,7 +24,7 @@ from tests.promises.journal.appender import tell
 
 #: Ids, digests, signatures, prefixes of keys, and positions in lists.
 CHANCE = re.compile(
-    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{16,128}\b"
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<![.])\b[0-9a-f]{16,128}\b"
     r'|(?<="next":")[^"]+|(?<=agent:)[A-Za-z0-9_-]{8}'
 )
 THREADS = ("t-1", "t-2", "t-3")
