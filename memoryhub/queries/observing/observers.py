@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
 from itertools import chain
+from operator import or_
 from typing import Any, Literal
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Q, QuerySet
 
 from memoryhub.journal import texts
 from memoryhub.journal.log import log
@@ -19,6 +22,7 @@ from memoryhub.kernel.observing.lines import ObservationLine, read_any
 from memoryhub.kernel.state.observing import FailureStreak, Observation
 from memoryhub.kernel.state.observing_events import LogReflected, ObserverFailed
 from memoryhub.kernel.state.page_events import ObservedBody, PageCreated
+from memoryhub.kernel.state.pages import OBSERVATION_IDS
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
@@ -26,6 +30,8 @@ from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.replay.states import compute_instant, load_state
 from memoryhub.queries.threads.events import get_rows_at
 
+#: Newest events among which failed runs are looked for.
+FAILED_SPAN = 10_000
 #: Place of an observation: in requests (`log`); waiting for activation as an
 #: observation (`waiting`) or reflection (`ahead`); replaced by a reflection; erased.
 Standing = Literal["log", "waiting", "ahead", "replaced", "erased"]
@@ -199,8 +205,7 @@ def list_observations(
     """
     filters = [thread.id, seq]
     listing = ListScope(name="observations", project=thread.project_id, filters=filters)
-    rows = Event.objects.filter(thread=thread, type=PageCreated.event_type)
-    rows = rows.filter(page__regex=r"^(obs|ref)-\d+$")
+    rows = _filter_observed(thread).filter(type=PageCreated.event_type)
     if seq is not None:
         rows = rows.filter(seq__lte=seq)
     if after is not None:
@@ -257,7 +262,7 @@ def list_generations(
     thread: Thread, *, seq: int | None = None, limit: int = 50
 ) -> list[Generation]:
     """List the newest reflections of the log, newest first. Two queries."""
-    rows = Event.objects.filter(thread=thread, type=LogReflected.event_type)
+    rows = _filter_observed(thread).filter(type=LogReflected.event_type)
     if seq is not None:
         rows = rows.filter(seq__lte=seq)
     found = [(row, log.to_recorded(row).event) for row in rows.order_by("-seq")[:limit]]
@@ -284,16 +289,35 @@ def list_generations(
 def list_runs(
     thread: Thread, *, seq: int | None = None, limit: int = 20
 ) -> list[ObserverRun]:
-    """List the last runs of observer and reflector, newest first. Two queries."""
-    rows = Event.objects.filter(thread=thread)
-    if seq is not None:
-        rows = rows.filter(seq__lte=seq)
-    made = rows.filter(
-        type=PageCreated.event_type, page__regex=r"^(obs|ref)-\d+$"
+    """List the last runs of observer and reflector, newest first. Two queries.
+
+    Failures are those of the last `FAILED_SPAN` events: no index has them.
+    """
+    until = thread.head_seq if seq is None else seq
+    made = (
+        _filter_observed(thread)
+        .filter(type=PageCreated.event_type, seq__lte=until)
+        .order_by("-seq")[:limit]
+    )
+    failed = Event.objects.filter(
+        thread=thread,
+        type=ObserverFailed.event_type,
+        seq__gt=until - FAILED_SPAN,
+        seq__lte=until,
     ).order_by("-seq")[:limit]
-    failed = rows.filter(type=ObserverFailed.event_type).order_by("-seq")[:limit]
     found = sorted((*made, *failed), key=lambda row: -row.seq)[:limit]
     return [_build_run(row) for row in found]
+
+
+def _filter_observed(thread: Thread) -> QuerySet[Event]:
+    """Return the thread's own events about observations and reflections.
+
+    Their seqs come from the index of pages first: in order of seq a database would read
+    the whole thread for the few that there are.
+    """
+    ranges = [Q(page__gte=each, page__lt=each + "\x7f") for each in OBSERVATION_IDS]
+    own = Event.objects.filter(thread=thread)
+    return own.filter(seq__in=own.filter(reduce(or_, ranges)).values("seq"))
 
 
 def _build_run(row: Event) -> ObserverRun:
