@@ -11,6 +11,7 @@ import orjson
 
 from inspector.drawing import plots
 from inspector.drawing.plots import LinePlot, PlotAxis, PlotSeries
+from memoryhub.kernel.state.paging import EXCHANGES_KEPT
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import paging_charts
 from memoryhub.queries.paging.paging_charts import ChartBucket, PagingCharts
@@ -31,6 +32,8 @@ _FAULTS = (
 )
 _LOOKUPS = (("look-ups", ("hits", "misses")), ("hits", ("hits",)))
 RATES = "Resident rate, and TLB hit rate"
+#: Labels of the two rates: each is of another span than the figure above the charts.
+RESIDENT_LABEL = f"resident rate of the last {EXCHANGES_KEPT} exchanges"
 BucketValue = Callable[[ChartBucket], float | None]
 
 
@@ -105,8 +108,13 @@ def _build_plots(
         seqs=[each.seq for each in bins],
     )
     rates = (
-        _build_series("resident rate", "good", bins, lambda each: each.resident_rate),
-        _build_series("TLB hit rate", "user", bins, lambda each: each.hit_rate),
+        _build_series(RESIDENT_LABEL, "good", bins, lambda each: each.resident_rate),
+        _build_series(
+            _label_hit_rate(bins, turns=turns),
+            "user",
+            bins,
+            lambda each: each.hit_rate,
+        ),
     )
     found = [plots.draw_plot("rate", RATES, axis, rates, most=1.0)]
     causes = [(cause, (f"evicted.{cause}",)) for cause in charts.causes]
@@ -124,6 +132,15 @@ def _build_plots(
         if series:
             found.append(plots.draw_plot(name, f"{title}, {unit}", axis, series))
     return found
+
+
+def _label_hit_rate(bins: Sequence[ChartBin], *, turns: bool) -> str:
+    """Label the TLB hit rate of a point with the span that it is of."""
+    if not turns:
+        return "TLB hit rate of each stretch"
+    most = max(bucket.turns for each in bins for bucket in each.buckets)
+    span = f"{most:,} turns" if most > 1 else "turn alone"
+    return f"TLB hit rate of each {span}"
 
 
 def _build_series(

@@ -74,9 +74,9 @@ COLUMNS = (
 )
 NAMES = tuple(column.name for column in COLUMNS if column is not SINCE)
 #: Columns shown unless the operator chooses others.
-DEFAULT_COLUMNS = ("health", "last", "rate", "turns", "room", "event")
+DEFAULT_COLUMNS = ("health", "last", "rate", "faults", "turns", "room", "event")
 #: Columns shown by default while a search names a problem.
-PROBLEM_COLUMNS = ("health", SINCE.name, "last", "rate", "turns", "event")
+PROBLEM_COLUMNS = ("health", SINCE.name, "last", "rate", "faults", "turns", "event")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,8 @@ from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.memory import stats
 from memoryhub.queries.overview import unhealthy
 from memoryhub.queries.overview.checks import ServerCheck
-from memoryhub.queries.threads import cold_threads, retention
+from memoryhub.queries.threads import cold_threads, retention, verdicts
 from memoryhub.queries.threads.thresholds import Thresholds
-from memoryhub.queries.threads.verdicts import list_verdicts
 from memoryhub.queries.verify import memory_checks
 from memoryhub.vault.registry import lru
 
@@ -39,11 +38,15 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
     visitor = access.require_visitor(request, project)
     now = clock.now()
     found = unhealthy.get_unhealthy(visitor.project, now=now)
-    listed = list_verdicts(Thresholds.from_project(visitor.project))
+    listed = verdicts.list_verdicts(Thresholds.from_project(visitor.project))
+    closed = verdicts.count_closed(visitor.project, now)
     context = {
         "found": found,
         "unhealthy": found.count,
-        "verdicts": [(each, found.counts.get(each.flag, 0)) for each in listed],
+        "verdicts": [
+            (each, found.counts.get(each.flag, 0), closed.get(each.flag, 0))
+            for each in listed
+        ],
         "checks": [(each, *_split_figures(each)) for each in found.checks],
         "model_days": model_use.list_days(visitor.project.id, now=now),
         "counts": stats.get_project_counts(visitor.project.id, now=now),

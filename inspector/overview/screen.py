@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
@@ -19,15 +20,16 @@ from inspector.overview import charts, time_plots
 from inspector.overview.time_plots import OnsetPoint
 from inspector.web import shell
 from inspector.web.visitors import Visitor
+from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.memory import stats
 from memoryhub.queries.overview import series, unhealthy
 from memoryhub.queries.overview.series import ActivityBin, ActivitySeries
 from memoryhub.queries.overview.unhealthy import Unhealthy
-from memoryhub.queries.threads import catalogue
+from memoryhub.queries.threads import catalogue, verdicts
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.queries.threads.thresholds import Thresholds
-from memoryhub.queries.threads.verdicts import VERDICTS
+from memoryhub.queries.threads.verdicts import VERDICTS, ThreadVerdict
 from memoryhub.queries.turns import prices
 from memoryhub.queries.turns.prices import PriceTable
 
@@ -106,6 +108,7 @@ def _build_context(request: HttpRequest, visitor: Visitor) -> dict[str, Any]:
             for each in VERDICTS
             if found.counts.get(each.flag)
         ],
+        "closed": _list_closed(visitor.project, now),
         "recent": recent,
         "counts": stats.get_project_counts(project.id, now=now),
         "goal": goal,
@@ -152,6 +155,12 @@ def _build_charts(
         "answer_median": whole.compute_answer_time(0.5),
         "answer_slow": whole.compute_answer_time(0.95),
     }
+
+
+def _list_closed(project: Project, now: datetime) -> list[tuple[ThreadVerdict, int]]:
+    """List the verdicts that closed threads met, each with the number of threads."""
+    counts = verdicts.count_closed(project, now)
+    return [(each, counts[each.flag]) for each in VERDICTS if each.flag in counts]
 
 
 def _find_fall(counted: ActivitySeries, found: Unhealthy) -> ResidentRateFall | None:

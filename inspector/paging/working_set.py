@@ -13,6 +13,7 @@ from memoryhub.kernel.state.pages import Location
 from memoryhub.queries.paging import eviction_runs, page_texts, residency
 from memoryhub.queries.paging.eviction_runs import EvictionReason
 from memoryhub.queries.paging.residency import Residency
+from memoryhub.queries.threads.thresholds import Thresholds
 
 #: Shown pages that just left, and shown pages that wait for room.
 LEFT, WAITING = 9, 6
@@ -51,7 +52,7 @@ def draw_fold(scene: ThreadScene, fold: MomentFold) -> Context:
         "reason": _find_reason(fold),
         "bar": bars.draw(found.budget, fold.under_way, at=seq),
         "waiting": found.unmapped[:WAITING],
-        "warnings": [*iter_warnings(found)],
+        "warnings": [*iter_warnings(found, Thresholds.from_project(thread.project))],
         "ungrouped": panels.encode_suffix(
             scene.list_carried_parameters(without="group")
         ),
@@ -65,20 +66,28 @@ def _find_reason(fold: MomentFold) -> EvictionReason | None:
     return eviction_runs.explain_step(fold.before_run, fold.step, fold.run)
 
 
-def iter_warnings(found: Residency) -> Iterable[tuple[str, str]]:
-    """Yield the states that need attention, each with its reason."""
+def iter_warnings(found: Residency, limits: Thresholds) -> Iterable[tuple[str, str]]:
+    """Yield the states that need attention, each with its reason.
+
+    `thrashing` is the verdict that the thread's title shows, by the project's limit.
+    """
     budget, refaults = found.budget, found.refaults
     if found.over_budget:
         yield "over budget", "the last turn had no room for all pages it had to show"
     elif budget.used > budget.settings.high:
         yield "over evict_at", "the next new page starts an eviction"
-    if found.thrash_index >= residency.THRASHING:
+    if refaults > limits.most_refaults:
         yield (
             "thrashing",
-            f"{refaults:,} faults in the last 5 turns on pages that had just left",
+            f"{refaults:,} faults in the last 5 turns on pages that had just left, "
+            f"limit {limits.most_refaults:,}",
         )
     elif found.is_stuck:
-        yield "thrashing", "over 85 % of the room is pinned or protected"
+        yield (
+            "little can leave",
+            "over 85 % of the room is pinned or protected for now, which leaves little "
+            "for new pages",
+        )
     if count := len(found.unmapped):
         large = sum(page.too_large for page in found.unmapped)
         reason = "too large for the working set" if large == count else "found no room"

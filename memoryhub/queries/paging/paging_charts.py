@@ -109,6 +109,8 @@ class PagingCharts:
     thrash_index: float
     #: Pages that return soon after each eviction, at the stretch's end.
     thrashing: tuple[str, ...]
+    #: Tokens that the working set may hold at the stretch's end.
+    usable: int
     #: Number of TLB entries at the stretch's end, and the TLB's capacity.
     entries: int
     room: int
@@ -127,7 +129,7 @@ class PagingCharts:
     def flags(self) -> frozenset[Flag]:
         """Return the verdicts on these rates, by the project's thresholds."""
         rates = VerdictCounters(
-            refaults=0,
+            refaults=round(self.thrash_index * REFAULT_TURNS),
             exchanges=self.exchanges.begun,
             faulted_lately=self.exchanges.faulted_lately,
             full=False,
@@ -164,6 +166,7 @@ def get_charts(
         thrash_index=state.paging.count_refaults(state.turn_count) / REFAULT_TURNS,
         causes=_list_causes(_build_bucket(kept[0], kept[-1])),
         thrashing=tuple(sorted(state.paging.thrashing)),
+        usable=state.paging.settings.usable,
         entries=len(tlb.held),
         room=state.paging.settings.tlb_entries,
         held=tuple(

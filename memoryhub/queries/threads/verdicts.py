@@ -35,6 +35,8 @@ from memoryhub.queries.threads.thresholds import (
 ENOUGH_EXCHANGES, ENOUGH_LOOKUPS = 5, 100
 #: A thread that was not used for this time needs no attention now.
 USED_WITHIN: Final = timedelta(days=1)
+#: Most closed threads that are counted for a verdict.
+COUNTED: Final = 1_000
 #: Fetches count that were refused in this hour and the hour before.
 REFUSED_WITHIN: Final = timedelta(hours=1)
 #: Refusal codes of fetches; an agent sees the API's other refusals itself.
@@ -240,16 +242,35 @@ def _put_limit(verdict: ThreadVerdict, limits: Thresholds) -> ThreadVerdict:
     return replace(verdict, limit=verdict.limit.format(text))
 
 
-def build_recent_condition(now: datetime) -> Q:
+def build_recent_condition(
+    now: datetime, status: Thread.Status = Thread.Status.OPEN
+) -> Q:
     """Build the condition on open threads used lately, which may need attention.
 
     Threads of restricted subjects are left out: agents cannot use them.
     """
     return Q(
-        status=Thread.Status.OPEN,
+        status=status,
         listed_at__gte=now - USED_WITHIN,
         subject__state=Subject.State.ACTIVE,
     )
+
+
+def count_closed(project: Project, now: datetime) -> dict[Flag, int]:
+    """Count by flag, up to COUNTED, closed threads used lately that met a verdict.
+
+    Nothing can be done for these threads any more, so that they are not unhealthy; but
+    whoever looks for the worst threads should find them. One query for each verdict.
+    """
+    recent = build_recent_condition(now, Thread.Status.CLOSED)
+    # Agents used them within the time: to be closed alone is no use.
+    used = Q(last_active_at__gte=now - USED_WITHIN)
+    rows = Thread.objects.filter(recent, used, project=project).order_by()
+    return {
+        each.flag: count
+        for each in VERDICTS
+        if (count := rows.filter(each.condition(now, project))[:COUNTED].count())
+    }
 
 
 def filter_unhealthy(now: datetime) -> QuerySet[Thread]:
