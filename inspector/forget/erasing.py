@@ -31,6 +31,7 @@ def build_progress(line: ErasureLine) -> dict[str, Any]:
         "progress": forgetting.build_progress(line),
         "receipt": erasure_views.get_receipt_id(line.id),
         "thread_name": erasure_views.get_thread_name(line),
+        "home": erasure_views.has_home_thread(line),
         "words": forgetting,
     }
 

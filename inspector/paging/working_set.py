@@ -10,6 +10,7 @@ from inspector.lists import panels
 from inspector.paging import folds
 from inspector.paging.folds import MomentFold
 from memoryhub.kernel.state.pages import Location
+from memoryhub.kernel.state.paging import REFAULT_TURNS
 from memoryhub.queries.paging import eviction_runs, page_texts, residency
 from memoryhub.queries.paging.eviction_runs import EvictionReason
 from memoryhub.queries.paging.residency import Residency
@@ -77,17 +78,11 @@ def iter_warnings(found: Residency, limits: Thresholds) -> Iterable[tuple[str, s
     elif budget.used > budget.settings.high:
         yield "over evict_at", "the next new page starts an eviction"
     if refaults > limits.most_refaults:
-        yield (
-            "thrashing",
-            f"{refaults:,} faults in the last 5 turns on pages that had just left, "
-            f"limit {limits.most_refaults:,}",
-        )
+        lately = f"{refaults:,} faults in the last {REFAULT_TURNS} turns"
+        limit = f"limit {limits.most_refaults:,}"
+        yield "thrashing", f"{lately} on pages that had just left, {limit}"
     elif found.is_stuck:
-        yield (
-            "little can leave",
-            "over 85 % of the room is pinned or protected for now, which leaves little "
-            "for new pages",
-        )
+        yield "little can leave", "over 85 % of the room is pinned or protected now"
     if count := len(found.unmapped):
         large = sum(page.too_large for page in found.unmapped)
         reason = "too large for the working set" if large == count else "found no room"

@@ -121,6 +121,15 @@ def get_thread_name(line: ErasureLine) -> str:
     return rows.values_list("name", flat=True).first() or ""
 
 
+def has_home_thread(line: ErasureLine) -> bool:
+    """Tell whether the home thread of the person is among the targets. Two queries."""
+    row = Erasure.objects.filter(id=line.id).values_list("targets", flat=True).first()
+    held = orjson.loads(row) if row else {}
+    names = {of for each in ("heads", "ranges") for of, *_ in held.get(each, ())}
+    homes = Thread.objects.filter(subject=line.subject, home=True, id__in=names)
+    return homes.exists()
+
+
 def get_open(subject: UUID) -> Erasure | None:
     """Get the subject's open erasure; a subject has at most one. One query."""
     rows = Erasure.objects.filter(subject=subject).exclude(state__in=CLOSED)

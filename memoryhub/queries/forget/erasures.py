@@ -99,6 +99,11 @@ class ErasureLine:
         """List the places without rows of the targets."""
         return tuple(each.place for each in self.places if not each.touched)
 
+    @property
+    def keeps(self) -> bool:
+        """Tell whether rows of any place are kept or rebuilt."""
+        return any(each.keep or each.derive for each in self.places)
+
     @classmethod
     def from_row(cls, row: Erasure) -> ErasureLine:
         planned = orjson.loads(row.planned)

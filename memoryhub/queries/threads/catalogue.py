@@ -95,8 +95,12 @@ def list_threads(
     ordering = (column, "-id") if rising else (f"-{column}", "id")
     found = list(rows.order_by(*ordering)[: limit + 1])
     batch, rest = found[:limit], found[limit:]
+    lines = [ThreadLine.from_row(row) for row in batch]
+    if sort == "active":
+        # The index lags by up to LISTED_LAG, and the page shows the exact time.
+        lines.sort(key=lambda line: line.last_event_at, reverse=not rising)
     return ListBatch(
-        items=tuple(ThreadLine.from_row(row) for row in batch),
+        items=tuple(lines),
         next=listing.seal([getattr(batch[-1], column), batch[-1].id]) if rest else None,
     )
 

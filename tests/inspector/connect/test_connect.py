@@ -79,7 +79,7 @@ def test_step_is_done_only_by_a_key_made_on_the_page(
     owner: Client, agent: Agent
 ) -> None:
     page = read_text(owner.get(HERE))
-    assert "A key exists" in page
+    assert "Other agents of this project have keys" in page
     assert list_current_steps(page) == ["make"]
     made = read_text(make(owner, "desk"))
     assert '<li class="make done">' in made

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -9,14 +10,16 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from inspector.paging import working_set
 from inspector.turns.turn_words import PREFIX_CAUSES
 from memoryhub.journal import fold_thread
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
-from memoryhub.queries.paging import eviction_runs
+from memoryhub.queries.paging import eviction_runs, residency
 from memoryhub.queries.paging.eviction_runs import LEAVING
 from memoryhub.queries.threads import verdicts
+from memoryhub.queries.threads.thresholds import DEFAULTS
 from memoryhub.queries.turns import contexts, prefixes, turn_diffs, turns
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
@@ -403,6 +406,20 @@ def test_failed_health_check_links_to_its_threads(
     assert f'href="{T}"' in text
     assert 'href="/p/acme/threads/calm"' not in text
     assert f">{verdicts.WORDS[flag]}</a>" in text_of(viewer, "/p/acme/panels/facets")
+
+
+def test_working_set_thrashes_only_by_the_verdict_of_the_title(paged: Thread) -> None:
+    state = fold_thread(paged)
+    calm = residency.build_residency(paged, state)
+    assert not calm.refaults
+    three = replace(calm, refaults=3)
+    for limit, words in ((2, ["thrashing"]), (3, [])):
+        limits = DEFAULTS._replace(most_refaults=limit)
+        names = [name for name, _ in working_set.iter_warnings(three, limits)]
+        assert [name for name in names if name == "thrashing"] == words
+    budget = replace(calm.budget, pinned=calm.budget.settings.usable)
+    stuck = working_set.iter_warnings(replace(calm, budget=budget), DEFAULTS)
+    assert "thrashing" not in dict(stuck)
 
 
 def test_working_set_explains_each_page_that_left_together(

@@ -9,7 +9,7 @@ from memoryhub.queries.forget import erasure_views, receipt_views
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import receipts
-from tests.cast import factories
+from tests.cast import every_event, factories
 from tests.inspector import forgotten
 from tests.inspector.forgotten import confirm, finish, plan
 
@@ -78,3 +78,12 @@ def test_receipt_says_what_remains(agent: Agent, acme: Project) -> None:
     assert (addendum.what, addendum.numbers) == ("scanned", {"undeclared": 0})
     (first,) = [each.n for each in Receipt.objects.filter(id=line.id)]
     assert first == 0
+
+
+def test_home_thread_is_told_among_the_threads_of_a_plan(agent: Agent) -> None:
+    bob = forgotten.make_person(agent, "bob")
+    assert not erasure_views.has_home_thread(ErasureLine.from_row(plan(bob)))
+    ann = every_event.remember(agent, "ann", "Ann lives in Porto.")
+    line = ErasureLine.from_row(plan(ann))
+    assert erasure_views.has_home_thread(line)
+    assert not line.keeps

@@ -65,6 +65,7 @@ def test_rates_come_under_the_thresholds_of_lists_and_health(paged: Thread) -> N
         exchanges = Exchanges(begun=len(last), last=last)
         return {*replace(charts, whole=whole, exchanges=exchanges).flags}
 
+    assert replace(charts, thrash_index=0.6).flags == {"thrashing"}
     assert flags(59, 41) == {"missing"}
     assert flags(60, 40) == flags(58, 41) == set()  # as low as the goal; too few
     assert flags(0, 0, *[False] * 5) == {"faulting"}
