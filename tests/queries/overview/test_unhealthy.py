@@ -162,15 +162,16 @@ def test_closed_threads_that_thrashed_are_counted_apart_as_lists_find_them(
     agent: Agent, acme: Project
 ) -> None:
     now = timezone.now()
-    closed: dict[str, Any] = {"status": "closed", "refault_count": 3}
+    calm: dict[str, Any] = {"status": "closed", "last_active_at": now}
+    closed = calm | {"refault_count": 3}
     for name, change in (
         ("thrashed", closed),
         ("older", closed | {"last_active_at": now - timedelta(days=2)}),
-        ("calm", {"status": "closed"}),
+        ("calm", calm),
         ("open", {"refault_count": 3}),
     ):
         set_counters(make_thread(agent, name), **change)
-    assert verdicts.count_closed(acme, timezone.now()) == {"thrashing": 1}
+    assert verdicts.count_closed(acme, now) == {"thrashing": 1}
 
 
 def test_threads_of_restricted_subjects_are_left_out(
