@@ -159,7 +159,7 @@ def test_receipt_is_shown_downloaded_and_verified(
     page = text_of(officer.get(f"{P}/receipts/{receipt.id}"))
     assert "badge ok" in page
     assert "Planned and fenced differ" not in page
-    assert "What we control is gone" in page
+    assert "what this server holds is gone" in page
     backups = orjson.loads(receipt.text)["residue"][0]
     for shown in (page, text_of(officer.get(f"{P}/subjects/{ann.id}"))):
         assert "Names of threads, agents, sessions, labels," in shown

@@ -242,7 +242,7 @@ def test_paging_charts_add_up_to_the_thread_counters(
     assert sum(bucket["evicted"] for bucket in buckets) == paged.eviction_count
     assert buckets[-1]["last"] == paged.head_seq
     text = text_of(viewer, f"{T}/paging")
-    assert '"label":"resident rate"' in text
+    assert '"label":"resident rate of the last 20 exchanges"' in text
     assert "Evictions by cause" in text
     assert "No look-ups in these events" in text_of(viewer, f"{T}/paging?from=1&to=1")
     assert "not valid" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
