@@ -50,7 +50,9 @@ SEARCHES = (
     "threads/long/pages?q=type%3Aartifact",
     "threads/long/slots?from=tool",
 )
-_ABSENT = "block erasure fact hold part receipt tombstone webhook".split()
+_ABSENT = (
+    *("block", "erasure", "fact", "hold", "part", "receipt", "tombstone", "webhook"),
+)
 #: Events that are folded for a page as of a seq.
 AFTER = 500
 NEXT = re.compile(r'href="([^"]*[?&;]after=[^"]*)"')

@@ -262,7 +262,7 @@ def test_example_runs_on_a_fresh_hub(mem0: Any, served: Server, key: str) -> Non
 
 
 @pytest.mark.parametrize("by_header", [False, True])
-def test_one_persons_client_reaches_no_other_person(
+def test_client_of_one_person_reaches_no_other_person(
     mem0: Any, connect: Connect, make_key: MakeKey, *, by_header: bool
 ) -> None:
     (theirs,) = connect().add("Bob likes nuts", **BOB)["results"]

@@ -51,7 +51,9 @@ def test_subject_is_forgotten_from_look_up_to_receipt(
             page.reload()
     page.get_by_role("link", name="The receipt").click(timeout=20_000)
     expect(page.locator(".badge.ok")).to_be_visible()
-    expect(page.locator(".notice.good")).to_contain_text("what this server holds is gone")
+    expect(page.locator(".notice.good")).to_contain_text(
+        "what this server holds is gone"
+    )
     page.goto(f"{P}/threads/ann-1")
     expect(page.locator("h1")).to_have_text("This thread was forgotten")
     page.click(f"text={str(Receipt.objects.get().id)[-8:]}")

@@ -47,15 +47,15 @@ def answer(seed: int, count: int) -> None:
             # Every route once where there is something, then anywhere.
             thread = THREADS[0] if number < len(ROWS) else chance.choice(THREADS)
             got = ask(client, label, thread=thread)
-            tell(f"{number} {label} {thread}: {_plain(got, names)}")
+            tell(f"{number} {label} {thread}: {_strip_chance(got, names)}")
         for case in (each for cases in CATALOGUE.values() for each in cases):
             limits.account = limits.UsageAccount()
             sent = (case.method, case.target, case.body)
             got = run(client.send(*sent, headers=case.headers, **case.options))
-            tell(f"{case.row}: {_plain(got, names)}")
+            tell(f"{case.row}: {_strip_chance(got, names)}")
 
 
-def _plain(got: Answer, names: dict[str, str]) -> str:
+def _strip_chance(got: Answer, names: dict[str, str]) -> str:
     """Return status, headers and body, with what chance made by first appearance."""
     headers = sorted(name.decode() for name, _ in got.headers)
     text = f"{got.status} {headers} {got.body.decode('utf-8', 'backslashreplace')}"

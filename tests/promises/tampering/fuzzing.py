@@ -1,4 +1,4 @@
-"""What is read from outside, as functions of bytes that may raise refusals only."""
+"""Readers of what comes from outside: they may raise refusals only, on any bytes."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def sqlite_instance(folder: Path) -> Iterator[Instance]:
             yield made
 
 
-def answers(instance: Instance, seed: int, count: int) -> list[str]:
+def list_answers(instance: Instance, seed: int, count: int) -> list[str]:
     """Return the lines of the answers, without those of the log."""
     told = instance.call(ANSWER, seed, count).splitlines()
     return [line for line in told if not line.startswith("{")]
@@ -45,11 +45,11 @@ def answers(instance: Instance, seed: int, count: int) -> list[str]:
 def test_both_databases_answer_the_same(tmp_path: Path, seed: int, count: int) -> None:
     """Ids, digests and signatures are compared by where they first appear."""
     with prepare_instance(tmp_path / "grown", **TESTING) as grown:
-        there = answers(grown, seed, count)
+        there = list_answers(grown, seed, count)
     with sqlite_instance(tmp_path / "small") as small:
         assert grown.urls
         assert not small.urls
-        here = answers(small, seed, count)
+        here = list_answers(small, seed, count)
     assert len(here) == len(there) > count + 300
     differing = [pair for pair in zip(here, there, strict=True) if len({*pair}) > 1]
     assert differing == []
