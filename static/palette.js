@@ -48,6 +48,8 @@
       asked = input.value;
       if (typed.value) input.value = typed.value;
       input.focus();
+      went = false;
+      rechoose();
       const close = dialog.querySelector("[data-close]");
       close.hidden = false;
       close.addEventListener("click", () => dialog.close());
@@ -62,9 +64,38 @@
     htmx.ajax("GET", address(link), { target: dialog, swap: "innerHTML" }).catch(leave);
   }
 
+  // One row is chosen: the first, until somebody goes to another. Enter opens it, and
+  // the preview is of it, whatever answers late.
+  const chosen = () => document.querySelector("#found .hit[aria-current]");
+  let went = false, soon = 0;
+
+  function choose(hit) {
+    const before = chosen();
+    if (!hit || hit === before) return;
+    before?.removeAttribute("aria-current");
+    hit.setAttribute("aria-current", "true");
+    clearTimeout(soon);
+    soon = setTimeout(preview, 150, hit);
+  }
+
+  function preview(hit) {
+    const pane = document.getElementById("preview");
+    if (!pane || hit !== chosen()) return;
+    if (hit.hasAttribute("hx-post")) return htmx.trigger(hit, "chosen");
+    const none = Object.assign(document.createElement("p"), { className: "faint", textContent: "Enter opens it; there is no preview." });
+    pane.replaceChildren(none);
+  }
+
+  // What was found has changed: the first row is chosen, or what somebody chose stays.
+  function rechoose() {
+    if (went && chosen()) return;
+    went = false;
+    choose(hits()[0]);
+  }
+
   function move(by) {
     const all = hits(), input = box().querySelector("#q");
-    const next = all.indexOf(document.activeElement) + by;
+    const next = all.indexOf(chosen()) + by;
     const goal = next < 0 ? input : all[Math.min(next, all.length - 1)];
     goal?.focus();
   }
@@ -80,10 +111,10 @@
   }
 
   // A search of a project has its first hits some requests later.
-  function openFirst(now) {
-    const [first] = hits();
-    if (!first) return false;
-    open(first, now);
+  function openChosen(now) {
+    const hit = chosen() ?? hits()[0];
+    if (!hit) return false;
+    open(hit, now);
     return true;
   }
 
@@ -101,10 +132,10 @@
       waiting = () => move(key === "ArrowDown" ? 1 : -1);
       proceed();
     } else if (key === "Enter" && target.id === "q") {
-      if (asked === target.value && openFirst(shiftKey)) return event.preventDefault();
+      if (asked === target.value && openChosen(shiftKey)) return event.preventDefault();
       // It is looked for anew.
       asked = null;
-      waiting = () => openFirst(shiftKey);
+      waiting = () => openChosen(shiftKey);
       if (shiftKey) target.form?.requestSubmit();
     } else if (key === "Enter" && shiftKey && target.matches(".hit")) {
       event.preventDefault();
@@ -122,12 +153,17 @@
   // Whoever types on wants something else.
   document.addEventListener("input", ({ target }) => { if (target.id === "q") waiting = null; });
   document.addEventListener("htmx:afterSettle", ({ detail }) => {
-    if (detail.target?.id === "scan" && box()) proceed();
+    if (detail.target?.id === "scan" && box()) {
+      rechoose();
+      proceed();
+    }
     if (detail.target?.id !== "found") return;
     asked = detail.requestConfig.parameters.q;
     // The search page is at the address of what it shows.
     const shown = detail.xhr.getResponseHeader("MH-Address");
     if (shown) history.replaceState(history.state, "", shown);
+    went = false;
+    if (box()) rechoose();
     if (box()) proceed();
   });
   // A search that gets no answer can be gone on with.
@@ -141,10 +177,28 @@
       button.removeAttribute("name");
     });
   }
-  // The first hit is previewed by itself; not over one that somebody chose.
-  document.addEventListener("htmx:confirm", (event) => {
-    const { target, triggeringEvent } = event.detail;
-    const chosen = document.querySelector("#found .hit:is(:focus, :hover)");
-    if (target?.id === "preview" && !triggeringEvent && chosen) event.preventDefault();
+  const hitOf = ({ target }) => target.closest?.("#found .hit");
+  document.addEventListener("focusin", (event) => {
+    const hit = hitOf(event);
+    if (!hit) return;
+    went = true;
+    choose(hit);
   });
+  // A list that comes to lie under a mouse at rest is not chosen from.
+  document.addEventListener("mousemove", (event) => {
+    const hit = (event.movementX || event.movementY) && hitOf(event);
+    if (!hit) return;
+    went = true;
+    choose(hit);
+  });
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    if (detail.target.id === "preview" && detail.requestConfig.elt !== chosen()) detail.shouldSwap = false;
+  });
+  document.addEventListener("click", (event) => {
+    if (!event.target.closest?.("[data-widen]") || !box()) return;
+    event.preventDefault();
+    box().querySelector("input[name=scope][value=project]").click();
+  });
+  // The page of its own comes with its first hit chosen and previewed.
+  if (box()) hits()[0]?.setAttribute("aria-current", "true");
 })();

@@ -22,18 +22,21 @@ from inspector.palette.project_scans import ProjectScan
 from inspector.web import stored_searches
 from inspector.web.visitors import Visitor
 from memoryhub.errors import BadCursorError
+from memoryhub.kernel.search import excerpts
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListScope
 from memoryhub.queries.paging import standings
 from memoryhub.queries.paging.standings import PageStanding, StandingKind
-from memoryhub.queries.search import project_search, searching
+from memoryhub.queries.search import closest, project_search
 from memoryhub.queries.search.hits import Closeness, SearchHit
 from memoryhub.queries.search.project_search import SearchPosition
 from memoryhub.queries.search.searching import SearchRequest, SearchResult
 
 #: Most hits shown of a single thread, and of each of several threads.
 SHOWN, EACH = 8, 3
+#: Most characters of a hit's text: so many are seen in the two lines of its row.
+ROW = 110
 #: One response for a project ends after so many seconds, or threads with hits.
 SECONDS, FOUND_IN = 0.4, 5
 #: Roles and kinds with a colour of their own.
@@ -106,7 +109,7 @@ def search_threads(
     lines, result = list[HitLine](), SearchResult(reason="no_match")
     for row in rows:
         visitor.note_threads([row])
-        found = searching.search_thread(row, request, seq=at_seq)
+        found = closest.search_closest(row, request, seq=at_seq)
         lines += _build_lines(visitor.project, row, found, at_seq, address)
         result = replace(found, total=found.total + result.total)
     return lines, result
@@ -135,12 +138,9 @@ def search_project(
             found.thread.project = visitor.project
             visitor.note_threads([found.thread])
         if result := _select_shown(found.result, request, scan):
-            of_thread = [
-                replace(line, closeness=_find_closeness(line.hit, request))
-                for line in _build_lines(
-                    visitor.project, found.thread, result, None, address
-                )
-            ]
+            of_thread = _build_lines(
+                visitor.project, found.thread, result, None, address
+            )
             scan = scan.add_hits(line.closeness for line in of_thread)
             lines, shown_in = [*lines, *of_thread], shown_in + 1
         # A thread that was skipped took no time: its hundred was read before.
@@ -160,15 +160,18 @@ def _select_shown(
     result: SearchResult, request: SearchRequest, scan: ProjectScan
 ) -> SearchResult | None:
     """Leave the hits that the scan may still show; None without any."""
-    items = [
-        hit for hit in result.items if scan.can_show(_find_closeness(hit, request))
+    told = [
+        replace(hit, closeness=_find_closeness(hit, request)) for hit in result.items
     ]
+    items = [hit for hit in told if scan.can_show(hit.closeness or "phrase")]
     return replace(result, items=(*items,)) if items else None
 
 
 def _find_closeness(hit: SearchHit, request: SearchRequest) -> Closeness:
     """Find how close a hit is to the typed words; in an order by time all are equal."""
-    return hit.find_closeness(request.query) if request.order == "best" else "phrase"
+    if request.order != "best":
+        return "phrase"
+    return hit.closeness or hit.find_closeness(request.query)
 
 
 def list_recalled_hits(visitor: Visitor, result: SearchResult) -> list[HitLine]:
@@ -224,7 +227,7 @@ def _build_line(
         thread=row.name,
         who=hit.role or hit.kind,
         hue=hit.role if hit.role in _HUES else "system",
-        marked=first_words.split_excerpt(hit.excerpt),
+        marked=first_words.split_excerpt(excerpts.narrow_excerpt(hit.excerpt, ROW)),
         spoken=_build_spoken_url(base, hit, at_seq, address),
         now=now,
         # A fact has a clock of its own, so it has no moment of the thread.
@@ -232,6 +235,7 @@ def _build_line(
         marks=tuple((each.words, _build_fact_url(row, each.by)) for each in hit.marked),
         chip=_build_chip(standing, live=at_seq is None) if standing else None,
         at_seq=at_seq,
+        closeness=hit.closeness or "phrase",
     )
 
 

@@ -31,6 +31,7 @@ from memoryhub.kernel.search.ranking import ORDERS, Order
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.search import closest
 from memoryhub.queries.search.hits import Closeness
 from memoryhub.queries.search.searching import SearchRequest, SearchResult
 from memoryhub.queries.threads import name_search
@@ -77,6 +78,8 @@ class ContentMatches:
     #: Result for threads; None while the whole project is searched.
     result: SearchResult | None = None
     scan: ProjectScan | None = None
+    #: Whether hits differ in how close they are to the typed words.
+    has_classes: bool = False
 
     @property
     def lists(self) -> list[tuple[Closeness, list[HitLine]]]:
@@ -87,9 +90,22 @@ class ContentMatches:
         ]
 
     @property
-    def is_first(self) -> bool:
-        """Tell whether the scan has shown no other hits before these."""
-        return self.scan is not None and self.scan.shown_hits == len(self.lines)
+    def first(self) -> HitLine | None:
+        """Return the hit that stands first on the page."""
+        return next((line for _, lines in self.lists for line in lines), None)
+
+    @property
+    def lacks_phrase(self) -> bool:
+        """Tell whether hits were found, but none with the words side by side.
+
+        In a project this is known once all threads that may hold them were searched.
+        """
+        if not self.has_classes:
+            return False
+        if self.scan is None:
+            return bool(self.lines) and not self.lists[0][1]
+        known = self.scan.ended or self.scan.later > 0
+        return known and self.scan.total > 0 and not self.scan.phrase_hits
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -229,12 +245,16 @@ def _search_contents(
             lines, scan = contents.search_project(
                 place.visitor, wanted, scan, address=place.address
             )
-        return ContentMatches(lines=lines, scan=scan)
+        return ContentMatches(
+            lines=lines, scan=scan, has_classes=closest.has_classes(wanted)
+        )
     at_seq = None if place.wide else place.at_seq
     lines, result = contents.search_threads(
         place.visitor, rows, wanted, at_seq=at_seq, address=place.address
     )
-    return ContentMatches(lines=lines, result=result)
+    return ContentMatches(
+        lines=lines, result=result, has_classes=closest.has_classes(wanted)
+    )
 
 
 def _is_numbered(words: Sequence[str]) -> bool:
@@ -252,7 +272,7 @@ def _iter_named_threads(visitor: Visitor, names: Iterable[str]) -> Iterator[Thre
 
 def _render_first_preview(visitor: Visitor, heard: object, words: str) -> str:
     """Render the first hit's preview, for browsers without scripts."""
-    line = heard.lines[0] if isinstance(heard, ContentMatches) and heard.lines else None
+    line = heard.first if isinstance(heard, ContentMatches) else None
     if line is None or not line.hit.page:
         return ""
     row = access.require_thread(visitor, line.thread)

@@ -75,6 +75,8 @@ def _build_excerpt(view: PageView, query: str) -> Pieces:
     text = content if isinstance(content, str) else all_words(read(content))
     looked_for = SearchRequest.parse(query, can_exclude=True).query.wanted
     wanted = {term for word in looked_for for term in word.terms}
+    # As in the list of hits, such words count where nothing else is looked for.
+    wanted = wanted - terms.STOP or wanted
     return first_words.split_excerpt(
         excerpts.build_excerpt(text, wanted, terms.build_stemmer())
     )

@@ -56,14 +56,18 @@ def moment_query(context: Context) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def search_link(context: Context) -> str:
-    """Build the URL of the search page; on a thread's pages with thread and moment."""
+def search_link(context: Context, *, wide: bool = False) -> str:
+    """Build the URL of the search page; on a thread's pages with thread and moment.
+
+    With `wide` the search begins in the whole project.
+    """
     names = {"project": context["visitor"].project.slug}
     thread, address = context.get("thread"), reverse("search", kwargs=names)
     if not thread:
         return address
     moment = moment_query(context) if "live" in context else ""
-    return f"{address}?thread={thread.name}{moment.replace('?', '&')}"
+    scope = "&scope=project" if wide else ""
+    return f"{address}?thread={thread.name}{moment.replace('?', '&')}{scope}"
 
 
 @register.simple_tag

@@ -43,6 +43,38 @@ def mark_text(text: str, wanted: Collection[str], stem: Stem) -> Excerpt:
     return _cut_excerpt(text, _list_matches(text[:READ], wanted, stem), 0, len(text))
 
 
+def narrow_excerpt(excerpt: Excerpt, most: int) -> Excerpt:
+    """Return at most `most` characters of an excerpt, around most of its matches.
+
+    A third of the room left over stands before the first match. Without a match the
+    result is the beginning. Quadratic in the matches.
+    """
+    if len(excerpt.text) <= most:
+        return excerpt
+    best, first, last = 0, 0, most
+    for begin, _ in excerpt.matches:
+        ends = [end for at, end in excerpt.matches if at >= begin]
+        inside = [end for end in ends if end - begin <= most]
+        if len(inside) > best:
+            best, first, last = len(inside), begin, inside[-1]
+    start = max(0, first - (most - (last - first)) // 3)
+    start = min(start, len(excerpt.text) - most)
+    end = start + most
+    if start and (space := excerpt.text.find(" ", start, first)) >= 0:
+        start = space + 1
+    matches = [
+        (max(first, start) - start, min(last, end) - start)
+        for first, last in excerpt.matches
+        if start < last and first < end
+    ]
+    return Excerpt(
+        text=excerpt.text[start:end],
+        matches=(*matches,),
+        before=excerpt.before or start > 0,
+        after=excerpt.after or end < len(excerpt.text),
+    )
+
+
 def has_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
     """Return whether the words of a phrase stand side by side in `words`."""
     first, size = phrase[0], len(phrase)

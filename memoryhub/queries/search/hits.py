@@ -75,6 +75,8 @@ class SearchHit:
     fact: Fact | None = None
     #: Marks of the statements in the text that no longer hold.
     marked: tuple[MarkWords, ...] = ()
+    #: How close the text is to the query's words; None unless the search tells it.
+    closeness: Closeness | None = None
 
     @property
     def marks(self) -> str:

@@ -19,6 +19,7 @@ from django.db.models import Q
 from memoryhub.errors import KeyMissingError
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.search.closest import search_closest
 from memoryhub.queries.search.searching import (
     SearchRequest,
     SearchResult,
@@ -65,7 +66,7 @@ def iter_project(
     searched before. A thread created or moved during the search may be left out. The
     search works at most 100 threads ahead: a caller stops it by not asking for the next
     thread. Forks also show what they inherit. Three queries per 100 threads of a pass,
-    and those of `search_thread` for each thread that can match. Subjects that are
+    and those of `search_closest` for each thread that can match. Subjects that are
     restricted or being erased are left out; a subject without its key gives an empty,
     degraded result.
     """
@@ -81,7 +82,7 @@ def iter_project(
                 looked, fit = looked + 1, fits[thread.id]
                 result = SearchResult(reason="no_match")
                 if fit == PASSES[pass_at]:
-                    result = _search(thread, request)
+                    result = _search(thread, request, fit)
                 elif fit and (other := PASSES.index(fit)) > pass_at:
                     to_come.add(other)
                 here = (thread.listed_at, thread.id, pass_at, (*sorted(to_come),))
@@ -97,9 +98,11 @@ def iter_project(
         to_come.remove(pass_at)
 
 
-def _search(thread: Thread, request: SearchRequest) -> SearchResult:
+def _search(thread: Thread, request: SearchRequest, fit: Fit) -> SearchResult:
+    # Only threads of the first pass can hold the words side by side.
+    search = search_closest if fit == "phrase" else search_thread
     try:
-        return search_thread(thread, request)
+        return search(thread, request)
     except KeyMissingError:
         return SearchResult(degraded=("key",))
 
