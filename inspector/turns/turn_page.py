@@ -23,6 +23,7 @@ from inspector.web import asof
 from inspector.web.asof import ShownMoment
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.messages import media
+from memoryhub.kernel.messages.words import render_content_words
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
@@ -73,6 +74,8 @@ class RequestMessage:
     """Message of a request, as the model reads it."""
 
     role: str
+    #: The beginning, on one line.
+    first_words: str
     text: str
     size: int
 
@@ -111,6 +114,7 @@ def render_turn(
             visit, exchanges.get_exchange(visit.row, state, n), line
         )
     context["answered_in"] = _find_answer_time(context)
+    context["goes_on_to"] = _find_last_turn(context)
     answer = visits.render_page(
         request,
         "inspector/turns/show.html",
@@ -197,6 +201,8 @@ def show_request(
             "readable": _list_readable(shown.request, whole=whole),
             "hidden": _count_hidden(shown.request, whole=whole),
             "first": FIRST,
+            "all_open": request.GET.get("open") == "all",
+            "whole": whole,
             "raw": ChatBlock(kind="json", text=exact, cut=cut),
         }
     return visits.render_page(
@@ -301,6 +307,19 @@ def _find_answer_time(context: Context) -> timedelta | None:
     return time
 
 
+def _find_last_turn(context: Context) -> int | None:
+    """Find the last listed turn of an exchange that goes on after a call; else None."""
+    answers, last = context.get("answers"), None
+    if not answers or not (answers[-1].excerpt and answers[-1].excerpt.title):
+        return None
+    for row in context["rows"]:
+        if row.line.n > context["n"]:
+            if row.begins:
+                break
+            last = row.line.n
+    return last
+
+
 def _list_faults(found: turn_faults.TurnFaults | None) -> tuple[TurnFault, ...]:
     return found.faults if found else ()
 
@@ -379,7 +398,12 @@ def _list_readable(request: bytes, *, whole: bool) -> list[RequestMessage]:
         shown = text if whole else text[: max(0, min(MESSAGE_CHARS, room))]
         room -= len(shown)
         role = message.get("role") or message.get("type", "")
-        found.append(RequestMessage(role=str(role), text=shown, size=len(text)))
+        words = first_words.cut_to_line(render_content_words(message) or text)
+        found.append(
+            RequestMessage(
+                role=str(role), first_words=words, text=shown, size=len(text)
+            )
+        )
     return found
 
 

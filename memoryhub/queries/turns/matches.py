@@ -9,8 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from memoryhub.journal import texts
+from memoryhub.kernel.messages.message import Message
+from memoryhub.kernel.messages.reading import read
+from memoryhub.kernel.messages.words import render_parts
 from memoryhub.kernel.search import parsing
-from memoryhub.kernel.search.excerpts import Excerpt
+from memoryhub.kernel.search.excerpts import (
+    Excerpt,
+    list_question_words,
+    list_shared_words,
+)
 from memoryhub.kernel.search.parsing import Filters, SearchQuery
 from memoryhub.models.threads import Thread
 from memoryhub.queries.search import searching
@@ -55,8 +63,9 @@ def get_matches(
 ) -> QuestionMatches:
     """Return the best matches for the exchange's question, as of its packing.
 
-    The question itself is left out. A search of the thread whose journal has the turn:
-    five queries where no thread moved. `thread` comes with its subject.
+    The question itself is left out, and messages that only repeat its words. A search
+    of the thread whose journal has the turn: five queries where no thread moved, and
+    two for the texts. `thread` comes with its subject.
     """
     query = build_query(exchange.question_text)
     if exchange.question is None or not query.words:
@@ -64,10 +73,18 @@ def get_matches(
     home = shown.recorded.home
     row = thread if home.id == thread.id else home
     row.subject = thread.subject
-    request = SearchRequest(query=query, limit=BEST + 1)
+    request = SearchRequest(query=query, limit=2 * BEST + 1)
     found = searching.search_thread(row, request, seq=shown.event.as_of_seq)
     itself = exchange.question.index
     others = [hit for hit in found.items if hit.slot != itself]
+    opened = texts.open_texts(row, [(hit.thread, hit.seq) for hit in others])
+    others = [
+        hit
+        for hit in others
+        if hit.slot is None
+        or (text := opened.get((hit.thread, hit.seq))) is None
+        or not repeats_question(read(text.content, role=hit.role), query)
+    ]
     standings = _map_standings(shown.used)
     return QuestionMatches(
         items=tuple(
@@ -82,6 +99,18 @@ def get_matches(
         ),
         total=found.total - (len(found.items) - len(others)),
     )
+
+
+def repeats_question(message: Message, query: SearchQuery) -> bool:
+    """Tell whether a message says nothing beyond a question's words. Pure.
+
+    Such are copies of the question, and calls of tools, whose arguments are no speech.
+    """
+    if message.results or any(part.kind != "text" for part in message.parts):
+        return False
+    asked = {term for word in query.words for term in word.spoken}
+    said = list_question_words(render_parts(message))
+    return len(list_shared_words(said, " ".join(asked))) == len(said)
 
 
 def build_query(question: str) -> SearchQuery:
