@@ -95,6 +95,7 @@
 
   function move(by) {
     const all = hits(), input = box().querySelector("#q");
+    if (!all.length) return false;
     const next = all.indexOf(chosen()) + by;
     const goal = next < 0 ? input : all[Math.min(next, all.length - 1)];
     goal?.focus();

@@ -20,8 +20,10 @@ from memoryhub.kernel.search.excerpts import (
     list_shared_words,
 )
 from memoryhub.kernel.search.parsing import Filters, SearchQuery
+from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.models.threads import Thread
 from memoryhub.queries.search import searching
+from memoryhub.queries.search.hits import SearchHit
 from memoryhub.queries.search.searching import SearchRequest
 from memoryhub.queries.turns.exchanges import Exchange
 from memoryhub.queries.turns.turns import ShownRequest, UsedText
@@ -77,14 +79,8 @@ def get_matches(
     found = searching.search_thread(row, request, seq=shown.event.as_of_seq)
     itself = exchange.question.index
     others = [hit for hit in found.items if hit.slot != itself]
-    opened = texts.open_texts(row, [(hit.thread, hit.seq) for hit in others])
-    others = [
-        hit
-        for hit in others
-        if hit.slot is None
-        or (text := opened.get((hit.thread, hit.seq))) is None
-        or not repeats_question(read(text.content, role=hit.role), query)
-    ]
+    repeats = _list_repeats(row, others, query)
+    others = [hit for hit in others if hit not in repeats]
     standings = _map_standings(shown.used)
     return QuestionMatches(
         items=tuple(
@@ -99,6 +95,22 @@ def get_matches(
         ),
         total=found.total - (len(found.items) - len(others)),
     )
+
+
+def _list_repeats(
+    row: Thread, found: Iterable[SearchHit], query: SearchQuery
+) -> list[SearchHit]:
+    """List the messages among the hits that only repeat the question. Two queries."""
+    places = {
+        Location(hit.thread, hit.seq, FULL): hit
+        for hit in found
+        if hit.slot is not None
+    }
+    return [
+        places[place]
+        for place, text in texts.open_texts(row, [*places]).items()
+        if repeats_question(read(text.content, role=text.role), query)
+    ]
 
 
 def repeats_question(message: Message, query: SearchQuery) -> bool:

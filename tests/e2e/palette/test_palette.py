@@ -70,6 +70,7 @@ def test_escape_returns_the_focus_from_the_palette(talk: None, page: Page) -> No
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)

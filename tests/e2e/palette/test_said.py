@@ -67,10 +67,8 @@ def test_thread_search_works_by_keyboard_alone(refund: Thread, page: Page) -> No
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.insert_text("EUR 132.00")
     said = page.locator(".hit.said")
-    expect(said.first).to_be_visible()
+    expect(said.first).to_have_attribute("aria-current", "true")
     expect(page.locator("#preview")).to_contain_text("First seen")
-    page.keyboard.press("ArrowDown")
-    expect(said.first).to_be_focused()
     page.keyboard.press("ArrowDown")
     expect(said.nth(1)).to_be_focused()
     chosen = said.nth(1).get_attribute("data-now")
@@ -113,11 +111,48 @@ def test_question_of_a_turn_is_searched_as_of_that_turn(
     expect(page.locator(".found")).to_contain_text("newest first")
 
 
-def test_arrow_keys_walk_the_hits_of_the_latest_query(
+def test_first_hit_is_chosen_and_enter_opens_the_previewed_hit(
     refund: Thread, page: Page
 ) -> None:
     page.goto("/p/acme/threads/refund")
     page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("EUR 132.00", delay=20)
+    said, chosen = page.locator(".hit.said"), page.locator(".hit[aria-current]")
+    previewed = page.locator("#preview .id").first
+
+    def expect_chosen(n: int) -> None:
+        expect(chosen).to_have_count(1)
+        expect(said.nth(n)).to_have_attribute("aria-current", "true")
+        record = said.nth(n).get_attribute("data-now") or ""
+        expect(previewed).to_have_text(record.split("/")[-1])
+
+    expect_chosen(0)
+    said.nth(1).hover()
+    expect_chosen(1)
+    # The mouse leaves the list, and what it chose stays.
+    page.locator("#q").hover()
+    expect_chosen(1)
+    address = said.nth(1).get_attribute("href") or ""
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{address}")
+
+
+def test_search_of_a_thread_is_widened_by_a_click(refund: Thread, page: Page) -> None:
+    page.goto("/p/acme/threads/refund")
+    page.get_by_role("link", name="Search this thread").click()
+    expect(page.locator("#q")).to_be_focused()
+    page.keyboard.type("refund you a promise", delay=20)
+    page.get_by_role("button", name="Search all of acme").click()
+    expect(page.get_by_label("All of acme")).to_be_checked()
+    expect(page.locator("#scan")).to_contain_text("No message has these words")
+
+
+def test_arrow_keys_walk_the_hits_of_the_latest_query(
+    refund: Thread, page: Page
+) -> None:
+    page.goto("/p/acme/threads/refund")
+    page.get_by_role("link", name="Search this thread").click()
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("EUR", delay=20)
     said = page.locator(".hit.said")
@@ -133,9 +168,7 @@ def test_arrow_keys_walk_the_hits_of_the_latest_query(
     page.keyboard.press("ArrowDown")
     expect(page.locator("#q")).to_be_focused()
     held[0].continue_()
-    expect(said.first).to_be_focused()
     # The later preview of the first hit must not replace the chosen one.
-    page.keyboard.press("ArrowDown")
     expect(said.nth(1)).to_be_focused()
     chosen = said.nth(1).get_attribute("data-now")
     assert chosen is not None

@@ -89,6 +89,26 @@ def test_thread_search_finds_messages_with_their_residency(
     assert denied == "in now"
 
 
+def test_thread_search_says_how_close_its_hits_are(
+    viewer: Client, refund: Thread
+) -> None:
+    notice, widen = "No message here has these words side by side", "data-widen"
+    page = look(viewer, "promise you a refund", thread="refund")
+    assert f"slot-{PROMISED[5:]} " in page.partition('id="said-words"')[0]
+    assert notice not in page
+    page = look(viewer, "refund you a promise", thread="refund")
+    assert notice in page
+    assert widen in page
+    assert "With all of these words" in page
+    page = look(viewer, "refund you a promise", thread="refund", scope="project")
+    assert "No message has these words side by side" in page
+    assert widen not in page
+    # Of one word, and in an order by time, hits do not differ.
+    assert notice not in look(viewer, "refund", thread="refund")
+    page = look(viewer, "refund you a promise", thread="refund", order="first")
+    assert "With all of these words" not in page
+
+
 @pytest.mark.parametrize(
     ("order", "words"), [("first", "oldest first"), ("newest", "newest first")]
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.search import parsing, ranking, segments, terms
-from memoryhub.kernel.search.excerpts import LONGEST, build_excerpt
+from memoryhub.kernel.search.excerpts import LONGEST, build_excerpt, narrow_excerpt
 from memoryhub.kernel.search.index import Index, list_missing_spans, unite_spans
 from memoryhub.kernel.search.ranking import SearchScope
 from memoryhub.kernel.search.segments import IndexSegment, SearchRecord
@@ -227,6 +227,18 @@ def test_excerpt_shows_the_text_beside_the_words() -> None:
             "\n".join(lines), ["code", "record", "12"], terms.build_stemmer()
         ).text
     )
+
+
+def test_narrow_excerpt_lies_around_most_matches() -> None:
+    text = f"A lamp. {'filler ' * 20}The green lamp, a lamp. {'filler ' * 6}"
+    whole = build_excerpt(text, ["lamp", "green"], terms.build_stemmer())
+    found = narrow_excerpt(whole, 60)
+    assert len(found.text) <= 60
+    assert [found.text[a:b] for a, b in found.matches] == ["green", "lamp", "lamp"]
+    assert (found.before, found.after) == (True, True)
+    assert narrow_excerpt(found, 60) == found
+    plain = build_excerpt("filler " * 20, ["lamp"], terms.build_stemmer())
+    assert narrow_excerpt(plain, 60).text.startswith("filler")
 
 
 def test_excerpt_marks_words_inside_a_run() -> None:
