@@ -5,6 +5,7 @@ Never writes. Finds no text written after the request was packed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -32,6 +33,8 @@ from memoryhub.queries.turns.turns import ShownRequest, UsedText
 BEST = 10
 #: Number of characters of a question used for the search.
 READ = 20_000
+#: One sentence that asks.
+_ASKING = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))*\?")
 MatchStanding = Literal["in", "shortened", "out"]
 
 
@@ -65,7 +68,7 @@ def get_matches(
 ) -> QuestionMatches:
     """Return the best matches for the exchange's question, as of its packing.
 
-    The question itself is left out, and messages that only repeat its words. A search
+    The question itself is left out, and messages that can hold no answer. A search
     of the thread whose journal has the turn: five queries where no thread moved, and
     two for the texts. `thread` comes with its subject.
     """
@@ -79,8 +82,8 @@ def get_matches(
     found = searching.search_thread(row, request, seq=shown.event.as_of_seq)
     itself = exchange.question.index
     others = [hit for hit in found.items if hit.slot != itself]
-    repeats = _list_repeats(row, others, query)
-    others = [hit for hit in others if hit not in repeats]
+    empty = _list_answerless(row, others, query)
+    others = [hit for hit in others if hit not in empty]
     standings = _map_standings(shown.used)
     return QuestionMatches(
         items=tuple(
@@ -97,10 +100,10 @@ def get_matches(
     )
 
 
-def _list_repeats(
+def _list_answerless(
     row: Thread, found: Iterable[SearchHit], query: SearchQuery
 ) -> list[SearchHit]:
-    """List the messages among the hits that only repeat the question. Two queries."""
+    """List the messages among the hits that hold no answer. Two queries."""
     places = {
         Location(hit.thread, hit.seq, FULL): hit
         for hit in found
@@ -109,19 +112,23 @@ def _list_repeats(
     return [
         places[place]
         for place, text in texts.open_texts(row, [*places]).items()
-        if repeats_question(read(text.content, role=text.role), query)
+        if holds_no_answer(read(text.content, role=text.role), query)
     ]
 
 
-def repeats_question(message: Message, query: SearchQuery) -> bool:
-    """Tell whether a message says nothing beyond a question's words. Pure.
+def holds_no_answer(message: Message, query: SearchQuery) -> bool:
+    """Tell whether a message can hold no answer to a question. Pure.
 
-    Such are copies of the question, and calls of tools, whose arguments are no speech.
+    Such are messages that only ask, that say nothing beyond the question's words, or
+    that only call tools: the arguments of a call are no speech.
     """
     if message.results or any(part.kind != "text" for part in message.parts):
         return False
     asked = {term for word in query.words for term in word.spoken}
-    said = list_question_words(render_parts(message))
+    text = render_parts(message).strip()
+    if _ASKING.fullmatch(text):
+        return True
+    said = list_question_words(text)
     return len(list_shared_words(said, " ".join(asked))) == len(said)
 
 

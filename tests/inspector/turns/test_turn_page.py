@@ -135,6 +135,29 @@ def test_turn_page_links_to_the_bytes_of_the_request(
     assert QUESTION in read
     assert str(contexts.get_recorded_turn(refund, DENIED).sha256) in read
     assert viewer.get(f"{T}/turns/99/request").status_code == 404
+    assert f"<b>user</b> {QUESTION}" in read
+    opened = text_of(viewer, f"{T}/turns/{DENIED}/request?open=all")
+    assert "Close all" in opened
+    open_blocks = re.compile(r'class="block raw"\s+open')
+    assert len(open_blocks.findall(opened)) > len(open_blocks.findall(read))
+
+
+def test_turn_that_ends_with_a_call_links_to_the_end_of_its_exchange(
+    viewer: Client, agent: Agent
+) -> None:
+    called = {"name": "measure", "arguments": "{}"}
+    calls = [{"id": "c-1", "type": "function", "function": called}]
+    factories.make_thread(agent)
+    begin(agent, {"role": "user", "content": "How deep is the silt?"})
+    factories.append(
+        agent, "t-1", {"role": "assistant", "content": None, "tool_calls": calls}
+    )
+    result = {"role": "tool", "tool_call_id": "c-1", "content": "2 m"}
+    begin(agent, result)
+    factories.append(agent, "t-1", {"role": "assistant", "content": "Two metres."})
+    first, last = (text_of(viewer, f"/p/acme/threads/t-1/turns/{n}") for n in (1, 2))
+    assert re.search(r"the exchange goes on to\s+<a[^>]+turns/2", first)
+    assert "the exchange goes on" not in last
 
 
 def test_turn_is_opened_by_its_number(viewer: Client, refund: Thread) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 def test_text_with_the_words_side_by_side_comes_before_better_scores(
     agent: Agent,
 ) -> None:
-    often = "Night: a ferry, slow. Ferry, slow, night. Slow night, ferry night."
+    often = "Night: a ferry, slow. Ferry, slow, night. A slow one, a night one."
     said = "I took " + "a very long walk before I took " * 9 + "the slow night ferry."
     factories.append(agent, "t-1", often, said, "A ferry.")
     row = factories.get_thread(agent, "t-1")

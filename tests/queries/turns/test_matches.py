@@ -1,4 +1,4 @@
-"""Messages that only repeat a question hold no answer."""
+"""Messages that can hold no answer to a question."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.messages.reading import read
-from memoryhub.queries.turns.matches import build_query, repeats_question
+from memoryhub.queries.turns.matches import build_query, holds_no_answer
 
 CALL = {
     "id": "c-1",
@@ -20,7 +20,10 @@ CALL = {
     ("content", "role", "expected"),
     [
         ("What do we know about silt behind a weir?", "user", True),
-        ("The weirs?", "user", True),
+        ("A weir behind the silt.", "user", True),
+        ("Who knows about coastlines, or v1.2?", "user", True),
+        ("Silt? It lies behind 3 weirs.", "user", False),
+        ("It lies behind the weir. Is it dry?", "assistant", False),
         (
             {"role": "assistant", "content": None, "tool_calls": [CALL]},
             "assistant",
@@ -30,8 +33,8 @@ CALL = {
         ({"role": "tool", "tool_call_id": "c-1", "content": "silt"}, "tool", False),
     ],
 )
-def test_message_repeats_a_question_when_it_says_nothing_else(
+def test_message_holds_no_answer_when_it_only_asks_or_repeats(
     content: Any, role: str, *, expected: bool
 ) -> None:
     query = build_query("What do we know about silt behind a weir?")
-    assert repeats_question(read(content, role=role), query) == expected
+    assert holds_no_answer(read(content, role=role), query) == expected
