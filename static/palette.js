@@ -5,7 +5,7 @@
   const SEEK = "a.seekin, a.seek, a[data-palette]";
   const opener = () => document.querySelector(SEEK);
   const box = () => document.querySelector(".palette");
-  const hits = () => [...box().querySelectorAll(".hit")];
+  const hits = () => [...(box()?.querySelectorAll(".hit") ?? [])];
   // What was looked for last, and what to do once that is what was typed last.
   let asked = "", waiting = null;
 

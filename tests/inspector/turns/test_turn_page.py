@@ -149,12 +149,10 @@ def test_turn_that_ends_with_a_call_links_to_the_end_of_its_exchange(
     calls = [{"id": "c-1", "type": "function", "function": called}]
     factories.make_thread(agent)
     begin(agent, {"role": "user", "content": "How deep is the silt?"})
-    factories.append(
-        agent, "t-1", {"role": "assistant", "content": None, "tool_calls": calls}
-    )
-    result = {"role": "tool", "tool_call_id": "c-1", "content": "2 m"}
-    begin(agent, result)
-    factories.append(agent, "t-1", {"role": "assistant", "content": "Two metres."})
+    call = {"role": "assistant", "content": None, "tool_calls": calls}
+    slot = factories.make_slot(call, type="chat.assistant", from_name="assistant")
+    do(agent, "t-1", AppendSlots(slots=(slot,)))
+    begin(agent, {"role": "tool", "tool_call_id": "c-1", "content": "2 m"})
     first, last = (text_of(viewer, f"/p/acme/threads/t-1/turns/{n}") for n in (1, 2))
     assert re.search(r"the exchange goes on to\s+<a[^>]+turns/2", first)
     assert "the exchange goes on" not in last
