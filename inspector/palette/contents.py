@@ -160,10 +160,10 @@ def _select_shown(
     result: SearchResult, request: SearchRequest, scan: ProjectScan
 ) -> SearchResult | None:
     """Leave the hits that the scan may still show; None without any."""
-    told = [
+    hits = [
         replace(hit, closeness=_find_closeness(hit, request)) for hit in result.items
     ]
-    items = [hit for hit in told if scan.can_show(hit.closeness or "phrase")]
+    items = [hit for hit in hits if scan.can_show(hit.closeness or "phrase")]
     return replace(result, items=(*items,)) if items else None
 
 

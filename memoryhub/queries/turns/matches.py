@@ -112,11 +112,11 @@ def _list_answerless(
     return [
         places[place]
         for place, text in texts.open_texts(row, [*places]).items()
-        if holds_no_answer(read(text.content, role=text.role), query)
+        if has_no_answer(read(text.content), query)
     ]
 
 
-def holds_no_answer(message: Message, query: SearchQuery) -> bool:
+def has_no_answer(message: Message, query: SearchQuery) -> bool:
     """Tell whether a message can hold no answer to a question. Pure.
 
     Such are messages that only ask, that say nothing beyond the question's words, or
@@ -124,12 +124,12 @@ def holds_no_answer(message: Message, query: SearchQuery) -> bool:
     """
     if message.results or any(part.kind != "text" for part in message.parts):
         return False
-    asked = {term for word in query.words for term in word.spoken}
+    terms = {term for word in query.words for term in word.spoken}
     text = render_parts(message).strip()
     if _ASKING.fullmatch(text):
         return True
-    said = list_question_words(text)
-    return len(list_shared_words(said, " ".join(asked))) == len(said)
+    words = list_question_words(text)
+    return len(list_shared_words(words, " ".join(terms))) == len(words)
 
 
 def build_query(question: str) -> SearchQuery:

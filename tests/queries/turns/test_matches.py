@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from memoryhub.kernel.messages.message import Role
 from memoryhub.kernel.messages.reading import read
-from memoryhub.queries.turns.matches import build_query, holds_no_answer
+from memoryhub.queries.turns.matches import build_query, has_no_answer
 
 CALL = {
     "id": "c-1",
@@ -33,8 +34,8 @@ CALL = {
         ({"role": "tool", "tool_call_id": "c-1", "content": "silt"}, "tool", False),
     ],
 )
-def test_message_holds_no_answer_when_it_only_asks_or_repeats(
-    content: Any, role: str, *, expected: bool
+def test_message_has_no_answer_when_it_only_asks_or_repeats(
+    content: Any, role: Role, *, expected: bool
 ) -> None:
     query = build_query("What do we know about silt behind a weir?")
-    assert holds_no_answer(read(content, role=role), query) == expected
+    assert has_no_answer(read(content, role=role), query) == expected
