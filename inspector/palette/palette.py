@@ -104,8 +104,9 @@ class ContentMatches:
             return False
         if self.scan is None:
             return bool(self.lines) and not self.lists[0][1]
-        known = self.scan.ended or self.scan.later > 0
-        return known and self.scan.total > 0 and not self.scan.phrase_hits
+        if not (self.scan.ended or self.scan.later):
+            return False
+        return self.scan.total > 0 and not self.scan.phrase_hits
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
