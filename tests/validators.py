@@ -119,7 +119,7 @@ def require_responses(request: Json) -> None:
         kind = item.get("type", "message")
         if kind == "message":
             assert not open_calls, "a call without its output"
-            assert {*item} == {"role", "content"}
+            assert {*item} - {"phase"} == {"role", "content"}
             assert item["role"] in ("system", "developer", "user", "assistant")
             assert item["content"], "nothing said"
             assert isinstance(item["content"], str) or item["role"] == "user"

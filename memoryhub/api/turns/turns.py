@@ -104,7 +104,7 @@ _TURN = {
     "over_budget": False,
     "recorded": True,
     "packed_seq": 17,
-    "packer": "pack/2",
+    "packer": "pack/3",
     "rules": "strict/3",
     "budget": 128000,
     "tokens": 131,

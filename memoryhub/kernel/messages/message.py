@@ -51,6 +51,8 @@ class MessagePart:
     #: members of it.
     sent: Any = None
     vendor: Vendor | None = None
+    #: Index of the message's step in which the part was said.
+    step: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ class Call:
     kind: CallKind = "function"
     sent: Any = None
     vendor: Vendor | None = None
+    step: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +84,7 @@ class Result:
     failed: bool = False
     sent: Any = None
     vendor: Vendor | None = None
+    step: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,7 @@ class Thought:
     words: str = ""
     sent: Any = None
     vendor: Vendor | None = None
+    step: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +113,9 @@ class Message:
     thoughts: tuple[Thought, ...] = ()
     #: Names of members that no known shape has.
     extras: tuple[str, ...] = ()
+    #: Phase of each step, as Responses names it; empty for one step without a phase. A
+    #: step has thoughts, then parts, then calls and results.
+    phases: tuple[str | None, ...] = ()
     #: Cache of the written message, freed with the message.
     kept: list[Any] = field(init=False, default_factory=list, compare=False, repr=False)
 

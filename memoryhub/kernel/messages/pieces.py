@@ -66,6 +66,8 @@ class MessageSpeech(NamedTuple):
     thoughts: Sequence[Json] = ()
     #: Whether the client's cache points are kept.
     cached: bool = False
+    #: Phase of an assistant's message, as Responses names it.
+    phase: str | None = None
 
 
 class NamedCall(NamedTuple):
@@ -146,6 +148,16 @@ def is_object(text: str) -> bool:
         return isinstance(strict_json.parse(text.encode(), _ARGUMENTS), dict)
     except (JsonRefusedError, UnicodeEncodeError, RecursionError):
         return False
+
+
+def render_object(arguments: str) -> str:
+    """Render arguments as the text of an object without loss, whatever the model wrote.
+
+    The text of an object stays as it came, to the last digit.
+    """
+    if arguments.strip() in ("", "null", "{}"):
+        return "{}"
+    return arguments if is_object(arguments) else dump_strict({"input": arguments})
 
 
 def render_part(part: MessagePart) -> str:

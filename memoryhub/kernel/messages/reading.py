@@ -21,6 +21,7 @@ from memoryhub.kernel.messages.message import (
     Thought,
     Vendor,
 )
+from memoryhub.kernel.messages.steps import Lengths, StepOrder
 from memoryhub.kernel.messages.values import (
     STRUCTURE,
     find_first_id,
@@ -103,6 +104,7 @@ _UNTOLD = frozenset({"type", "id", "call_id", "status", "encrypted_content"})
 #: Thought types that people cannot read, and the members that hold them.
 _SEALED = frozenset({"redacted_thinking", "reasoning.encrypted"})
 _OPAQUE = STRUCTURE | {"data"}
+_PHASES = ("commentary", "final_answer")
 #: Deepest nesting of messages in messages; deeper ones are data.
 _NESTED = 8
 
@@ -122,6 +124,12 @@ class _MessageReading:
     refusals: list[str] = field(default_factory=list)
     thoughts: list[Thought] = field(default_factory=list)
     extras: list[str] = field(default_factory=list)
+    order: StepOrder = field(default_factory=StepOrder)
+
+    @property
+    def lengths(self) -> Lengths:
+        results = len(self.results)
+        return len(self.thoughts), len(self.parts), len(self.calls), results
 
     def add_text(
         self, text: str, sent: Any = None, vendor: Vendor | None = None
@@ -153,6 +161,7 @@ class _MessageReading:
                 self.add_data(value, f"{name}: ")
 
     def join(self, other: _MessageReading) -> None:
+        self.order.join(self.lengths, other.order, other.lengths)
         self.speakers |= other.speakers
         self.parts += other.parts
         self.calls += other.calls
@@ -164,15 +173,17 @@ class _MessageReading:
     def build_message(self, type_: str, role: Role | None) -> Message:
         speech = next((each for each in _FOR_ALL if each in self.speakers), None)
         by_type = type_.startswith("chat.") and ROLES.get(type_[5:])
+        order = self.order
         return Message(
             role=role or speech or by_type or ("tool" if self.results else None),
             name=self.name,
-            parts=tuple(self.parts),
-            calls=tuple(self.calls),
-            results=tuple(self.results),
+            parts=order.number_steps(self.parts, 1),
+            calls=order.number_steps(self.calls, 2),
+            results=order.number_steps(self.results, 3),
             refusal="\n".join(self.refusals) or None,
-            thoughts=tuple(self.thoughts),
+            thoughts=order.number_steps(self.thoughts, 0),
             extras=tuple(dict.fromkeys(self.extras)),
+            phases=order.list_phases(),
         )
 
 
@@ -270,14 +281,17 @@ def _read_content(reading: _MessageReading, value: Any) -> None:
     # A tool's object is its result, whatever its members are called.
     bare = not several and (inside or "tool" in reading.speakers)
     for each in value if several else [value]:
+        before = reading.lengths
+        reader = _find_reader(each, inside=inside or not several)
         if isinstance(each, str):
             reading.add_text(each)
-            continue
-        reader = _find_reader(each, inside=inside or not several)
-        if reader and not (bare and "type" not in each):
+        elif reader and not (bare and "type" not in each):
             reader(reading, each)
         elif each is not None:
             reading.add_data(each)
+        # A message in a list tells its order by itself.
+        if reader is not _read_message:
+            reading.order.note(before, reading.lengths)
 
 
 def _read_message(reading: _MessageReading, item: Block) -> None:
@@ -292,6 +306,8 @@ def _read_message(reading: _MessageReading, item: Block) -> None:
         speakers={role} if role else set(), nested=reading.nested + 1
     )
     _read_members(inner, item)
+    if item.get("phase") in _PHASES and role == "assistant":
+        inner.order.set_phase(item["phase"])
     # The message's own role wins over roles found in its content.
     inner.speakers = {role} if role else inner.speakers
     if role == "tool" and not inner.results:
@@ -304,7 +320,7 @@ def _read_message(reading: _MessageReading, item: Block) -> None:
             sent=item if of_chat else None,
             vendor="chat" if of_chat else None,
         )
-        inner.parts, inner.results = [], [result]
+        inner.parts, inner.results, inner.order = [], [result], StepOrder()
     elif role != "tool":
         reading.name = reading.name or name
     reading.join(inner)

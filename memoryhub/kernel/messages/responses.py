@@ -27,9 +27,9 @@ def _write_message(speech: MessageSpeech) -> str:
     content = (
         pieces.render_speech(speech) if assistant else _build_content(speech.parts)
     )
-    message = (
-        [dump_strict({"role": speech.role, "content": content})] if content else []
-    )
+    phase = {"phase": speech.phase} if assistant and speech.phase else {}
+    said = {"role": speech.role, "content": content, **phase}
+    message = [dump_strict(said)] if content else []
     return ",".join([*map(dump_strict, speech.thoughts), *message])
 
 

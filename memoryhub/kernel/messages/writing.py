@@ -27,10 +27,18 @@ from memoryhub.kernel.messages.pieces import (
     build_stub,
     dump_strict,
     get_sent,
-    is_object,
+    render_object,
     render_part,
 )
 from memoryhub.kernel.messages.responses import RESPONSES
+from memoryhub.kernel.messages.steps import (
+    UNNAMED,
+    build_called_line,
+    divide_calls,
+    match_call,
+    remove_details,
+    split_message,
+)
 
 FORMATS: dict[Vendor, MessageFormat] = {
     "chat": CHAT,
@@ -42,7 +50,6 @@ FORMATS: dict[Vendor, MessageFormat] = {
 #: First message of a request that must begin with its user.
 EARLIER = "Earlier messages, if there are any, are left out."
 _UNANSWERED = (MessagePart(kind="text", words="[no result was recorded]"),)
-_UNNAMED = "tool"
 #: Most cache points that Anthropic takes in a request.
 _MOST_POINTS = 4
 
@@ -119,9 +126,15 @@ class _Step(NamedTuple):
         speech = self.speech
         return not (speech.parts or speech.refusal or speech.thoughts)
 
+    @property
+    def has_only_thoughts(self) -> bool:
+        speech = self.speech
+        told = self.calls or self.results or speech.parts or speech.refusal
+        return bool(speech.thoughts and not told)
+
 
 class _Group(NamedTuple):
-    """Calls, and the messages that answer them immediately."""
+    """Steps of one message, mostly with calls, and the messages that answer at once."""
 
     heads: list[_Step]
     #: Answering steps, with the number of the call that each result answers.
@@ -137,16 +150,22 @@ class _Group(NamedTuple):
 
 
 def write(
-    shown: Sequence[ShownMessage | PlainMessage], vendor: Vendor, *, ids: RequestIds
+    shown: Sequence[ShownMessage | PlainMessage],
+    vendor: Vendor,
+    *,
+    ids: RequestIds,
+    detailed: bool = True,
 ) -> list[list[str]]:
     """Return each message's texts; joined by commas, the texts make the request's.
 
-    Several messages may make one of the request's. Cost: linear.
+    Several messages may make one of the request's. Not `detailed`: without the details
+    that requests of `pack/2` lack. Cost: linear.
     """
     shown = [
         each
         if isinstance(each, PlainMessage)
-        else write_plain(each.message, each.text) or each
+        else write_plain(each.message, each.text)
+        or (each if detailed else _remove_details(each))
         for each in shown
     ]
     form = FORMATS[vendor]
@@ -240,6 +259,11 @@ def write_tools(form: MessageFormat, text: str, ids: RequestIds) -> str:
     return dump_strict(listed) if defined else ""
 
 
+def _remove_details(shown: ShownMessage) -> ShownMessage:
+    left = remove_details(shown.message)
+    return shown if left is shown.message else replace(shown, message=left)
+
+
 _NOTHING = MessageSpeech("user")
 #: Message of a step that is already written.
 _NOBODY = ShownMessage(message=Message(), seed="")
@@ -250,13 +274,13 @@ def _drop_unfollowed(steps: Sequence[_Step]) -> list[_Step]:
     return [
         each
         for each, after in zip_longest(steps, steps[1:])
-        if each.calls
-        or each.results
-        or not each.speech.thoughts
-        or each.speech.parts
-        or each.speech.refusal
-        or (after and after.speech.role == "assistant" and not after.results)
+        if not each.has_only_thoughts or (after and _is_followed(each, after))
     ]
+
+
+def _is_followed(step: _Step, after: _Step) -> bool:
+    alone = after.speech.role == "assistant" and not after.results
+    return alone or step.at == after.at
 
 
 def write_plain(message: Message, text: str | None = None) -> PlainMessage | None:
@@ -272,6 +296,7 @@ def write_plain(message: Message, text: str | None = None) -> PlainMessage | Non
         or not message.is_plain
         or message.name
         or message.refusal
+        or message.phases
         or isinstance(parts[0].sent, dict)
     ):
         return None
@@ -339,12 +364,24 @@ def _list_kept(
 def _iter_steps(
     at: int, shown: ShownMessage, vendor: Vendor, ids: RequestIds, *, cached: bool
 ) -> Iterator[_Step]:
+    # Chat completions have no thoughts, and speech only before calls.
+    whole = vendor == "chat" or shown.text is not None
+    steps = [shown.message] if whole else split_message(shown.message)
+    for number, message in enumerate(steps):
+        seed = f"{shown.seed} step {number}" if number else shown.seed
+        step = replace(shown, message=message, seed=seed) if len(steps) > 1 else shown
+        yield from _iter_acts(at, step, vendor, ids, cached=cached)
+
+
+def _iter_acts(
+    at: int, shown: ShownMessage, vendor: Vendor, ids: RequestIds, *, cached: bool
+) -> Iterator[_Step]:
     message = shown.message
     role = message.role
     assert role in ("user", "assistant", "tool"), "what is of no one is no message"
-    calls, own, results = _divide_calls(message)
+    calls, own, results = divide_calls(message)
     stated = tuple(each for each in message.calls if each not in calls)
-    parts = (*message.parts, *map(_build_called_line, stated))
+    parts = (*message.parts, *map(build_called_line, stated))
     if role == "tool":
         if message.refusal:
             parts = (*parts, MessagePart(kind="text", words=message.refusal))
@@ -366,57 +403,6 @@ def _iter_steps(
     step = _Step(at, shown, speech, calls, [*results, *own])
     if step.calls or step.results or not step.is_silent:
         yield step
-
-
-def _divide_calls(message: Message) -> tuple[list[Call], list[Result], list[Result]]:
-    """Return a message's calls, their results, and results of earlier calls.
-
-    A server's own call counts as a call only if its result is in the message.
-    """
-    if message.role != "assistant":
-        return [], [], [*message.results]
-    open_calls: list[Call | None] = [*message.calls]
-    own, others, answered = list[Result](), list[Result](), set[int]()
-    for result in message.results:
-        number = _match_call(result, open_calls)
-        if number is None:
-            others.append(result)
-        else:
-            own.append(result)
-            answered.add(number)
-            open_calls[number] = None
-    calls = [
-        each
-        for number, each in enumerate(message.calls)
-        if each.kind != "server" or number in answered
-    ]
-    return calls, own, others
-
-
-def _match_call(result: Result, calls: Sequence[Call | None]) -> int | None:
-    """Return the index of the call that a result answers; None if there is none.
-
-    Match by id; without an id by name and order.
-    """
-    fits = [
-        (number, each)
-        for number, each in enumerate(calls)
-        if each is not None and (each.id or None) == (result.id or None)
-    ]
-    if not fits and not result.id and result.name:
-        fits = [(n, each) for n, each in enumerate(calls) if each is not None]
-        fits = [(n, each) for n, each in fits if each.name == result.name]
-    named = (n for n, each in fits if result.name and each.name == result.name)
-    return next(named, fits[0][0] if fits else None)
-
-
-def _build_called_line(call: Call) -> MessagePart:
-    """Build a text part for a call that is not written as a call."""
-    texts = [*(call.values or {"": None}).values()]
-    query = dump_strict(texts[0]) if isinstance(texts[0], str) else call.arguments
-    about = query if len(texts) == 1 else call.arguments
-    words = f"[called {call.name or _UNNAMED}: {about}]" if about else ""
-    return MessagePart(kind="text", words=words or f"[called {call.name or _UNNAMED}]")
 
 
 def _build_speech(
@@ -444,6 +430,7 @@ def _build_speech(
         refusal if refusal and message.role == "assistant" else None,
         list_signed_thoughts(message, vendor) if shown.thoughts else [],
         cached,
+        message.phases[0] if message.phases else None,
     )
 
 
@@ -462,22 +449,23 @@ def _replace_media(parts: Iterable[MessagePart]) -> list[MessagePart]:
 
 
 def _iter_step_groups(steps: Sequence[_Step]) -> Iterator[_Group]:
-    """Yield each step alone, but calls with all steps that answer them immediately."""
+    """Yield each step alone, but calls with all steps that answer them immediately.
+
+    Steps of one message stay together up to the next whose calls have results there.
+    """
     at = 0
     while at < len(steps):
-        head = steps[at]
+        group = _Group([steps[at]], [])
         at += 1
-        group = _Group([head], [])
-        if head.calls and not head.results:
-            # Some APIs write each of parallel calls as a message.
-            while at < len(steps) and _has_only_calls(steps[at]):
-                group.heads.append(steps[at])
-                at += 1
+        while at < len(steps) and _is_head(group.heads, steps[at], steps[at + 1 :][:1]):
+            group.heads.append(steps[at])
+            at += 1
         open_calls: list[Call | None] = [
             each for step in group.heads for each in step.calls
         ]
-        if head.calls and head.results:
-            _add_answers(group, head, open_calls)
+        for step in group.heads:
+            if step.calls and step.results:
+                _add_answers(group, step, open_calls)
         while (
             any(open_calls)
             and at < len(steps)
@@ -488,15 +476,25 @@ def _iter_step_groups(steps: Sequence[_Step]) -> Iterator[_Group]:
         yield group
 
 
-def _has_only_calls(step: _Step) -> bool:
-    return bool(step.calls) and not step.results and step.is_silent
+def _is_head(heads: Sequence[_Step], step: _Step, after: Sequence[_Step]) -> bool:
+    """Return whether a step is written in one message with the steps before it."""
+    called = sum(len(each.calls) for each in heads)
+    answered = sum(len(each.results) for each in heads)
+    if step.at != heads[0].at or heads[0].kept:
+        # Some APIs write each of parallel calls as a message.
+        alone = called and step.calls and step.is_silent
+        return bool(alone) and not (answered or step.results)
+    begins = bool(step.calls) or not step.results
+    ends = step.has_only_thoughts and not any(each.at == step.at for each in after)
+    is_open = called > answered or not (called or answered)
+    return is_open and begins and not ends and heads[0].speech.role == "assistant"
 
 
 def _add_answers(group: _Group, step: _Step, open_calls: list[Call | None]) -> bool:
     """Add a step to the group if any of its results answers one of these calls."""
     numbers = list[int | None]()
     for result in step.results:
-        number = _match_call(result, open_calls)
+        number = match_call(result, open_calls)
         numbers.append(number)
         if number is not None:
             open_calls[number] = None
@@ -524,16 +522,26 @@ class _Writer:
         if head.kept:
             self._write_kept(head)
             return
-        if head.calls:
+        if len(group.heads) > 1:
+            group = group._replace(heads=[*filter(self._has_words, group.heads)])
+            if not group.heads:
+                return
+        if any(step.calls for step in group.heads) or len(group.heads) > 1:
             self._write_calls(group)
             return
+        head = group.heads[0]
         self._found[head.at] += self._write_alone(head, head.results)
         self._found[head.at] += self._write_speech(head.speech)
+
+    def _has_words(self, step: _Step) -> bool:
+        """Return whether the API has a text for a step."""
+        told = step.calls or step.speech.thoughts
+        return bool(told or self._form.message(step.speech))
 
     def _write_kept(self, head: _Step) -> None:
         """Write the cached texts if the ids and names are equal; else write anew."""
         # A server's own call stands in words, and claims no name.
-        named = self._claim_names(head, _divide_calls(head.shown.message)[0])
+        named = self._claim_names(head, divide_calls(head.shown.message)[0])
         run = [each.texts.get(self._vendor) for each in head.kept]
         if all(made is not None and made[1] == named for made in run):
             for at, made in enumerate(run, head.at):
@@ -574,17 +582,18 @@ class _Writer:
         uses = [use for _, part in heads for use in part]
         answers, after = list[tuple[int, CallAnswer]](), list[str]()
         for step, numbers in group.followers:
-            for number, result in zip(numbers, step.results, strict=True):
-                if number is not None:
-                    answers.append(
-                        (step.at, self._build_answer(uses[number], step, result))
-                    )
+            own = [
+                self._build_answer(uses[number], step, result)
+                for number, result in zip(numbers, step.results, strict=True)
+                if number is not None
+            ]
+            answers += [(step.at, each) for each in own]
             left = [
                 result
                 for number, result in zip(numbers, step.results, strict=True)
                 if number is None
             ]
-            after += self._write_aside([each for at, each in answers if at == step.at])
+            after += self._write_aside(own)
             after += self._write_alone(step, left)
             if step not in group.heads:
                 after += self._write_speech(step.speech)
@@ -595,7 +604,7 @@ class _Writer:
             if use.id not in answered
         ]
         answers = missing + answers
-        texts = self._form.answers([each for _, each in answers])
+        texts = self._form.answers([each for _, each in answers]) if answers else []
         for (at, _), text in zip(answers, texts, strict=True):
             self._found[at].append(text)
         # Written after all results: no speech may stand between them.
@@ -611,7 +620,7 @@ class _Writer:
         ]
 
     def _build_use(self, call: Call, step: _Step, call_id: str, name: str) -> NamedCall:
-        arguments, thoughts = _render_object(call.arguments), step.shown.thoughts
+        arguments, thoughts = render_object(call.arguments), step.shown.thoughts
         return NamedCall(call_id, name, call, arguments, thoughts, step.speech.cached)
 
     def _claim_names(self, step: _Step, calls: Sequence[Call]) -> list[tuple[str, str]]:
@@ -625,7 +634,7 @@ class _Writer:
         ]
 
     def _claim_name(self, call: Call, place: str) -> tuple[str, str]:
-        name = self._ids.names.to_written(call.name or _UNNAMED)
+        name = self._ids.names.to_written(call.name or UNNAMED)
         self._ids.called.add(name)
         return self._ids.claim_id(call.id, place, self._form), name
 
@@ -636,7 +645,7 @@ class _Writer:
         uses = list[NamedCall]()
         for number, each in enumerate(results):
             place = f"{step.shown.seed} result {number}"
-            tool = each.name or self._ids.called_by_id.get(each.id or "", _UNNAMED)
+            tool = each.name or self._ids.called_by_id.get(each.id or "", UNNAMED)
             name = self._ids.called_at.setdefault(place, tool)
             call = Call(id=each.id, name=name)
             uses.append(self._build_use(call, step, *self._claim_name(call, place)))
@@ -661,16 +670,6 @@ class _Writer:
     def _write_speech(self, speech: MessageSpeech) -> list[str]:
         text = self._form.message(speech)
         return [text] if text else []
-
-
-def _render_object(arguments: str) -> str:
-    """Render arguments as the text of an object without loss, whatever the model wrote.
-
-    The text of an object stays as it came, to the last digit.
-    """
-    if arguments.strip() in ("", "null", "{}"):
-        return "{}"
-    return arguments if is_object(arguments) else dump_strict({"input": arguments})
 
 
 def _find_cached_from(shown: Sequence[ShownMessage | PlainMessage]) -> int:

@@ -14,7 +14,7 @@ from memoryhub.kernel.context.contexts import KeptEnds
 from memoryhub.kernel.context.lines import CUT, render_shown_text
 from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.context.tokens import Count
-from memoryhub.kernel.messages import media, writing
+from memoryhub.kernel.messages import media, steps, writing
 from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.messages.message import Medium, Message, Vendor
 from memoryhub.kernel.messages.pieces import Json
@@ -95,11 +95,12 @@ def render(
     *,
     ids: RequestIds,
     running: bool = False,
+    detailed: bool = True,
 ) -> list[list[str]]:
     """Render the messages as JSON, a list for each page; some pages have none.
 
     `ids` are the ids of the whole request; `running` says whether the pages are its
-    exchange.
+    exchange. Not `detailed`: as `pack/2` wrote them.
     """
     found: list[list[str]] = [[] for _ in pages]
     spoken = list[int]()
@@ -107,13 +108,17 @@ def render(
         if isinstance(page, PlainMessage) or page.message is not None:
             spoken.append(at)
             continue
-        _write_spoken(pages, spoken, found, vendor, ids, running=running)
+        _write_spoken(
+            pages, spoken, found, vendor, ids, running=running, detailed=detailed
+        )
         thoughts = (
-            list_reasoning(pages[spoken[-1]], vendor) if running and spoken else ()
+            list_reasoning(pages[spoken[-1]], vendor, detailed=detailed)
+            if running and spoken
+            else ()
         )
         spoken = []
         found[at] = _render_fetched(page, vendor, ids, thoughts)
-    _write_spoken(pages, spoken, found, vendor, ids, running=running)
+    _write_spoken(pages, spoken, found, vendor, ids, running=running, detailed=detailed)
     return found
 
 
@@ -148,7 +153,9 @@ def list_tools(pages: Iterable[ShownPage | PlainMessage]) -> set[str]:
     return {call.name for part in calls for call in part if call.name}
 
 
-def list_reasoning(page: ShownPage | PlainMessage, vendor: Vendor) -> list[Json]:
+def list_reasoning(
+    page: ShownPage | PlainMessage, vendor: Vendor, *, detailed: bool = True
+) -> list[Json]:
     """Return the reasoning of a message that contains only calls of our tools.
 
     Without its calls such a message is empty: its reasoning stands with the fetched
@@ -156,8 +163,10 @@ def list_reasoning(page: ShownPage | PlainMessage, vendor: Vendor) -> list[Json]
     """
     if isinstance(page, PlainMessage) or page.message is None or not page.is_whole:
         return []
-    alone = own_calls.list_lone_call_ids(page.message)
-    return writing.list_signed_thoughts(page.message, vendor) if alone else []
+    if not own_calls.list_lone_call_ids(page.message):
+        return []
+    message = page.message if detailed else steps.remove_details(page.message)
+    return writing.list_signed_thoughts(message, vendor)
 
 
 def weigh(text: str, media: Media, count: Count) -> int:
@@ -191,6 +200,7 @@ def _write_spoken(
     ids: RequestIds,
     *,
     running: bool,
+    detailed: bool,
 ) -> None:
     """Write a run of spoken messages, each into the list of its page."""
     talk = [pages[at] for at in spoken]
@@ -206,7 +216,8 @@ def _write_spoken(
         else _build_shown(page, answered, running=running)
         for page in talk
     ]
-    for at, texts in zip(spoken, writing.write(shown, vendor, ids=ids), strict=True):
+    written = writing.write(shown, vendor, ids=ids, detailed=detailed)
+    for at, texts in zip(spoken, written, strict=True):
         found[at] = texts
 
 

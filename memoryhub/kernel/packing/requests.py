@@ -43,16 +43,31 @@ from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import dump_json, escape_for_string
 from memoryhub.kernel.tools import tools
 
-#: API shape of a packer's requests, and the role of their head. See decision 48.
-PACKERS: dict[str, tuple[Vendor, str]] = {
-    "pack/2": ("chat", "system"),
-    "pack/2-developer": ("chat", "developer"),
-    "pack/2-responses": ("responses", "system"),
-    "pack/2-responses-developer": ("responses", "developer"),
-    "pack/2-anthropic": ("anthropic", "system"),
-    "pack/2-gemini": ("gemini", "system"),
+
+class PackerShape(NamedTuple):
+    """API shape of a packer's requests, the role of their head, and the version."""
+
+    vendor: Vendor
+    role: str
+    version: int
+
+
+_SHAPES: dict[str, tuple[Vendor, str]] = {
+    "": ("chat", "system"),
+    "-developer": ("chat", "developer"),
+    "-responses": ("responses", "system"),
+    "-responses-developer": ("responses", "developer"),
+    "-anthropic": ("anthropic", "system"),
+    "-gemini": ("gemini", "system"),
 }
-_PACKER_OF = {spoken: packer for packer, spoken in PACKERS.items()}
+_NEWEST = 3
+#: Shape of each packer. See decisions 48 and 103.
+PACKERS = {
+    f"pack/{version}{suffix}": PackerShape(*shape, version)
+    for version in (2, _NEWEST)
+    for suffix, shape in _SHAPES.items()
+}
+_PACKER_OF = {shape: packer for packer, shape in PACKERS.items()}
 SECTIONS = (
     *("system", "rules", "blocks", "log", "context", "history", "manifest"),
     *("recall", "added", "exchange", "tools"),
@@ -125,15 +140,16 @@ def list_ref_ranges(
 
 def convert_record(record: ContextRecord, shape: Vendor) -> ContextRecord:
     """Return the record of the same request in the shape of another API."""
-    before, role = PACKERS[record.packer]
+    before, role, version = PACKERS[record.packer]
     if shape == before:
         return record
-    return replace(record, packer=choose_packer(shape, role))
+    return replace(record, packer=choose_packer(shape, role, version))
 
 
-def choose_packer(shape: Vendor, role: str) -> str:
+def choose_packer(shape: Vendor, role: str, version: int = _NEWEST) -> str:
     """Return a shape's packer; the "system" packer where no role can speak the head."""
-    return _PACKER_OF.get((shape, role)) or _PACKER_OF[shape, "system"]
+    found = _PACKER_OF.get(PackerShape(shape, role, version))
+    return found or _PACKER_OF[PackerShape(shape, "system", version)]
 
 
 def render_fence(name: str, text: str) -> str:
@@ -286,7 +302,7 @@ class _RequestParts:
         self._record, self._texts, self._thread = record, texts, thread
         self._shown = shown
         self._sections = {section.name: section for section in record.sections}
-        self._vendor, self._role = PACKERS[record.packer]
+        self._vendor, self._role, self._version = PACKERS[record.packer]
         self._form = FORMATS[self._vendor]
         #: Number of messages of each ref, by section.
         self.lengths: dict[str, list[int]] = {}
@@ -350,7 +366,13 @@ class _RequestParts:
         """Render history or exchange, which share the ids of their calls."""
         shown = [self._show_page(ref) for ref in self._get_refs(name)]
         running = name == "exchange"
-        own = conversation.render(shown, self._vendor, ids=self._ids, running=running)
+        own = conversation.render(
+            shown,
+            self._vendor,
+            ids=self._ids,
+            running=running,
+            detailed=self._version > 2,  # `pack/2`
+        )
         others = (page for page in shown if isinstance(page, ShownPage))
         self.media += (each for page in others for each in page.media)
         self.lengths[name] = [len(part) for part in own]

@@ -113,7 +113,7 @@ async def test_turns_are_listed_in_parts(api: Client) -> None:
         after = f"&after={part['next']}"
     assert seen == [5, 4, 3, 2, 1]
     one = (await api.get(f"{T}/turns/4")).json
-    assert (one["turn"], one["recorded"], one["packer"]) == (4, True, "pack/2")
+    assert (one["turn"], one["recorded"], one["packer"]) == (4, True, "pack/3")
     assert one["prefix_tokens"] > 0
     then = (await api.get(f"{T}/turns?at_seq={one['seq']}")).json["items"]
     assert [line["turn"] for line in then] == [4, 3, 2, 1]

@@ -157,13 +157,13 @@ def test_rebuilt_request_that_differs_is_reported(
     viewer: Client, paged: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Simulate a packer that was changed without a new version."""
-    honest = packers.PACKERS["pack/2"]
+    honest = packers.PACKERS["pack/3"]
 
     def assemble_changed(*args: Any, **kwargs: Any) -> bytes:
         return honest.assemble(*args, **kwargs) + b" "
 
     monkeypatch.setitem(
-        packers.PACKERS, "pack/2", honest._replace(assemble=assemble_changed)
+        packers.PACKERS, "pack/3", honest._replace(assemble=assemble_changed)
     )
     text = text_of(viewer, f"{T}/turns/7")
     assert "The request differs from the record" in text

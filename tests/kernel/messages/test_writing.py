@@ -153,6 +153,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
             medium=None if kind == "text" else draw(MEDIA),
             sent=draw(SENT),
             vendor=draw(VENDORS),
+            step=draw(st.integers(0, 2)),
         )
 
     def call() -> Call:
@@ -163,6 +164,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
             kind=draw(st.sampled_from(["function", "function", "custom", "server"])),
             sent=draw(SENT),
             vendor=draw(VENDORS),
+            step=draw(st.integers(0, 2)),
         )
 
     def draw_result() -> Result:
@@ -196,6 +198,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
             results=tuple(draw_result() for _ in range(answers)),
             refusal=draw_words() if draw(st.integers(0, 6)) == 0 else None,
             thoughts=tuple(draw(st.lists(THOUGHTS, max_size=1))),
+            phases=draw(st.sampled_from([(), (None, "commentary", "final_answer")])),
         )
         return ShownMessage(
             message=message,
@@ -585,6 +588,45 @@ def test_gemini_s_signed_pictures_and_empty_texts_go_back() -> None:
     contents = build_request(talk, "gemini")["contents"]
     assert [each["parts"] for each in contents[1:4:2]] == [ends, drawn]
     assert contents[5]["parts"][1] == {"text": "[image, png]"}
+
+
+def test_pieces_go_back_in_their_order() -> None:
+    """A step ends where a thought follows other pieces, or a text follows calls."""
+    thoughts: list[Json] = [
+        {"type": "thinking", "thinking": "?", "signature": f"Eq{n}B"} for n in "012"
+    ]
+    searched = {"type": "server_tool_use", "id": "s1", "name": "web_search"}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": "Tide."}
+    text, use = {"type": "text", "text": "So:"}, {"type": "tool_use", "id": "c1"}
+    called = [{**searched, "input": {}}, found]
+    used = {**use, "name": "tide", "input": {}}
+    said = [thoughts[0], *called, thoughts[1], text, thoughts[2], used]
+    request = _build_running(heard(*said) | {"role": "assistant"}, "anthropic")
+    first, _, second, _ = (each["content"] for each in request["messages"][1:])
+    assert (first[0], first[1]["id"]) == (thoughts[0], "s1")
+    assert second == [thoughts[1], text, thoughts[2], used]
+
+    reasoned = [
+        {"type": "reasoning", "id": f"rs_{n}", "summary": [], "encrypted_content": "gA"}
+        for n in "01"
+    ]
+    spoken = {"type": "message", "role": "assistant", "content": "Hm."}
+    listed = {"type": "mcp_call", "id": "m1", "name": "find", "arguments": "{}"}
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    items = [reasoned[0], spoken, listed, reasoned[1], call]
+    first, line, second, *_ = _build_running(items, "responses")["input"][1:]
+    assert [first, second] == reasoned
+    assert line["content"].startswith("Hm.\n[called find")
+
+
+def _build_running(content: Any, vendor: Vendor) -> Json:
+    """Return the valid request of a user's word and this message, not answered yet."""
+    message = reading.read(content)
+    shown = ShownMessage(message=message, seed="1", thoughts=True)
+    request = build_request([say_as("user", "Go."), shown], vendor)
+    require_types(vendor, request)
+    require_request(vendor, request)
+    return request
 
 
 def test_contents_of_gemini_models_in_a_row_are_one() -> None:

@@ -125,7 +125,7 @@ class Threads(RuleBasedStateMachine):
 
     def require_valid(self, record: ContextRecord) -> list[str]:
         """Require a valid request; return the ids of its calls, not the manifest's."""
-        shape, _ = requests.PACKERS[record.packer]
+        shape, *_ = requests.PACKERS[record.packer]
         request = self.render_record(record)
         require_request(shape, request)
         require_types(shape, request)

@@ -1,4 +1,4 @@
-"""Conversations of pack/2: roles stay, calls keep their results, memory is a tool."""
+"""Conversations of pack/3: roles stay, calls keep their results, memory is a tool."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Talk:
         history: list[Ref],
         exchange: list[Ref],
         system: tuple[Ref, ...] = (),
-        packer: str = "pack/2",
+        packer: str = "pack/3",
     ) -> ContextRecord:
         rows = (ManifestRow("page-9", "L2", "0", 1),) if self.texts else ()
         listed = Manifest(
@@ -140,7 +140,7 @@ def test_request_says_the_head_then_the_talk_then_what_there_is() -> None:
 
 def test_head_is_spoken_by_the_role_that_the_packer_names() -> None:
     talk = Talk()
-    record = talk.record([], [talk.add("user", "Hi.")], packer="pack/2-developer")
+    record = talk.record([], [talk.add("user", "Hi.")], packer="pack/3-developer")
     messages = request(talk, record)["messages"]
     assert messages[0]["role"] == "developer"
 

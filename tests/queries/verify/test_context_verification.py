@@ -63,7 +63,7 @@ def test_record_that_is_gone_is_wrong(thread: Thread) -> None:
 def test_unknown_packer_is_wrong(thread: Thread) -> None:
     lift_guard()
     row = thread.events.get(seq=thread.turns.get(n=7).packed_seq or 0)
-    changed = row.body.replace('"pack/2"', '"pack/9"')
+    changed = row.body.replace('"pack/3"', '"pack/9"')
     Event.objects.filter(thread=thread, seq=row.seq).update(body=changed)
     assert wrong(thread) == [(7, "packer")]
 

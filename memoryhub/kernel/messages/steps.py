@@ -1,0 +1,189 @@
+"""Steps of a message: its pieces in the order they were said, and calls with results.
+
+Pure. An API may say thoughts, texts and calls of one message in any order, and wants
+signed thoughts back in their places.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from memoryhub.kernel.messages.message import (
+    Call,
+    Message,
+    MessagePart,
+    Result,
+    Thought,
+)
+from memoryhub.kernel.messages.pieces import dump_strict
+
+UNNAMED = "tool"
+#: Numbers of thoughts, parts, calls and results.
+Lengths = tuple[int, int, int, int]
+PieceT = TypeVar("PieceT", MessagePart, Call, Result, Thought)
+
+
+@dataclass(slots=True)
+class StepOrder:
+    """Order of a message's pieces, noted while they are read.
+
+    A step has thoughts, then parts, then calls and results; a piece that comes later
+    than its rank begins the next step.
+    """
+
+    #: Lengths where each step but the first begins.
+    cuts: list[Lengths] = field(default_factory=list)
+    phases: list[str | None] = field(default_factory=lambda: [None])
+    #: Rank of the newest piece: 0 for thoughts, 1 for parts, 2 for calls and results.
+    rank: int = 0
+
+    def note(self, before: Lengths, now: Lengths) -> None:
+        """Note the pieces of one block, which came after `before`."""
+        thoughts, parts, *others = (n > b for n, b in zip(now, before, strict=True))
+        if thoughts or parts or any(others):
+            # A hosted call may bring a part, and is a call still.
+            rank = 0 if thoughts else 2 if any(others) else 1
+            if rank < self.rank:
+                self._begin_step(before)
+            self.rank = rank
+
+    def join(self, before: Lengths, other: StepOrder, lengths: Lengths) -> None:
+        """Append the order of a message of `lengths`, whose pieces come after these."""
+        thoughts, parts, *_ = lengths
+        first = 0 if thoughts else 1 if parts else 2
+        spoken = before[1] > (self.cuts[-1][1] if self.cuts else 0)
+        other_phase = other.phases[0] != self.phases[-1] and spoken
+        if any(lengths) and (first < self.rank or other_phase):
+            self._begin_step(before)
+        self.phases[-1:] = other.phases
+        a, b, c, d = before
+        self.cuts += [(a + e, b + f, c + g, d + h) for e, f, g, h in other.cuts]
+        last = 2 if any(lengths[2:]) else 1 if parts else 0
+        self.rank = other.rank if other.cuts else max(last, other.rank)
+
+    def set_phase(self, phase: str) -> None:
+        self.phases = [phase] * len(self.phases)
+
+    def list_phases(self) -> tuple[str | None, ...]:
+        """Return the phase of each step; empty for one step without a phase."""
+        return tuple(self.phases) if self.cuts or any(self.phases) else ()
+
+    def number_steps(self, pieces: Sequence[PieceT], kind: int) -> tuple[PieceT, ...]:
+        """Give each piece the index of its step; `kind` is its place in `Lengths`."""
+        cuts = [cut[kind] for cut in self.cuts]
+        if not cuts:
+            return tuple(pieces)
+        numbers = (bisect_right(cuts, at) for at in range(len(pieces)))
+        return tuple(
+            replace(each, step=n) if n else each
+            for each, n in zip(pieces, numbers, strict=True)
+        )
+
+    def _begin_step(self, before: Lengths) -> None:
+        self.cuts.append(before)
+        self.phases.append(None)
+
+
+def split_message(message: Message) -> list[Message]:
+    """Return the steps of an assistant's message as messages; alone if it has one.
+
+    A result stands in the step of its call. Cost: linear.
+    """
+    if message.role != "assistant" or len(message.phases) < 2:
+        return [message]
+    steps: list[dict[str, list[Any]]] = [
+        {"thoughts": [], "parts": [], "calls": [], "results": []}
+        for _ in message.phases
+    ]
+    called = {each.id: each.step for each in message.calls if each.id}
+    for name in steps[0]:
+        for piece in getattr(message, name):
+            step = piece.step
+            if isinstance(piece, Result):
+                step = called.get(piece.id, step)
+            steps[step][name].append(piece)
+    last = len(steps) - 1
+    return [
+        replace(
+            message,
+            refusal=message.refusal if number == last else None,
+            phases=(phase,),
+            **{name: tuple(pieces) for name, pieces in step.items()},
+        )
+        for number, (phase, step) in enumerate(zip(message.phases, steps, strict=True))
+    ]
+
+
+def remove_details(message: Message) -> Message:
+    """Return a message without the details that requests of `pack/2` lack.
+
+    The same message if it has none of them.
+    """
+    parts = tuple(map(_remove_part_details, message.parts))
+    thoughts = tuple(map(_remove_thought_details, message.thoughts))
+    if (message.phases, message.parts, message.thoughts) == ((), parts, thoughts):
+        return message
+    return replace(message, phases=(), parts=parts, thoughts=thoughts)
+
+
+def _remove_part_details(part: MessagePart) -> MessagePart:
+    return replace(part, sent=None, vendor=None) if part.kind == "data" else part
+
+
+def _remove_thought_details(thought: Thought) -> Thought:
+    own = thought.vendor == "gemini"
+    return replace(thought, sent=None, vendor=None) if own else thought
+
+
+def divide_calls(message: Message) -> tuple[list[Call], list[Result], list[Result]]:
+    """Return a message's calls, their results, and results of earlier calls.
+
+    A server's own call counts as a call only if its result is in the message.
+    """
+    if message.role != "assistant":
+        return [], [], [*message.results]
+    open_calls: list[Call | None] = [*message.calls]
+    own, others, answered = list[Result](), list[Result](), set[int]()
+    for result in message.results:
+        number = match_call(result, open_calls)
+        if number is None:
+            others.append(result)
+        else:
+            own.append(result)
+            answered.add(number)
+            open_calls[number] = None
+    calls = [
+        each
+        for number, each in enumerate(message.calls)
+        if each.kind != "server" or number in answered
+    ]
+    return calls, own, others
+
+
+def match_call(result: Result, calls: Sequence[Call | None]) -> int | None:
+    """Return the index of the call that a result answers; None if there is none.
+
+    Match by id; without an id by name and order.
+    """
+    fits = [
+        (number, each)
+        for number, each in enumerate(calls)
+        if each is not None and (each.id or None) == (result.id or None)
+    ]
+    if not fits and not result.id and result.name:
+        fits = [(n, each) for n, each in enumerate(calls) if each is not None]
+        fits = [(n, each) for n, each in fits if each.name == result.name]
+    named = (n for n, each in fits if result.name and each.name == result.name)
+    return next(named, fits[0][0] if fits else None)
+
+
+def build_called_line(call: Call) -> MessagePart:
+    """Build a text part for a call that is not written as a call."""
+    texts = [*(call.values or {"": None}).values()]
+    query = dump_strict(texts[0]) if isinstance(texts[0], str) else call.arguments
+    about = query if len(texts) == 1 else call.arguments
+    words = f"[called {call.name or UNNAMED}: {about}]" if about else ""
+    return MessagePart(kind="text", words=words or f"[called {call.name or UNNAMED}]")
