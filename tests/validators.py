@@ -280,14 +280,16 @@ def require_gemini(request: Json) -> None:
 
 
 _LETTERED = re.compile("[A-Za-z_]")
+_RUNS = {"executableCode": "code", "codeExecutionResult": "outcome"}
 _GEMINI_PARTS = {
     "user": {"text", "inlineData", "fileData", "functionResponse"},
-    "model": {"text", "functionCall", "inlineData", "fileData"},
+    "model": {"text", "functionCall", "inlineData", "fileData", *_RUNS},
 }
 
 
 def _require_part(part: Json, role: str) -> None:
-    (kind,) = {*part} - {"thoughtSignature"}
+    (kind,) = {*part} - {"thoughtSignature", "thought"}
+    assert "thought" not in part or (part["thought"], kind) == (True, "text")
     assert kind in _GEMINI_PARTS[role], f"{kind} of {role}"
     assert "thoughtSignature" not in part or role == "model"
     value, signed = part[kind], "thoughtSignature" in part
@@ -299,6 +301,8 @@ def _require_part(part: Json, role: str) -> None:
         assert _BASE64.fullmatch(value["data"])
     elif kind == "fileData":
         assert _WEB.fullmatch(value["fileUri"])
+    elif kind in _RUNS:
+        assert isinstance(value[_RUNS[kind]], str)
     else:
         told = {"functionCall": "args", "functionResponse": "response"}[kind]
         assert {*value} == {"id", "name", told}

@@ -77,7 +77,11 @@ def _build_block(
         return None
     found = {"type": "text", "text": text, **point}
     cited = () if media else map(_parse_citation, to_list(sent.get("citations")))
-    if sound := [*filter(None, cited)]:
+    sound = [*filter(None, cited)]
+    if not (isinstance(of, MessageSpeech) and of.searched):
+        # The index points into the search's own result, which goes back as text.
+        sound = [each for each in sound if "encrypted_index" not in each]
+    if sound:
         found["citations"] = sound
     return found
 

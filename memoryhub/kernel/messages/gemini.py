@@ -26,6 +26,11 @@ UNSIGNED = "skip_thought_signature_validator"
 _ROLES = {"user": "user", "assistant": "model"}
 _MODEL = '{"role":"model","parts":['
 _SIGNATURE = re.compile("[A-Za-z0-9+/_-]+={0,2}")
+#: Parts of code that Gemini ran: other names, and members that a part must have.
+_RUNS = {
+    "executableCode": ("executable_code", ("language", "code")),
+    "codeExecutionResult": ("code_execution_result", ("outcome",)),
+}
 # fmt: off
 _MEDIA = frozenset({
     "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif",
@@ -50,9 +55,8 @@ def _write_message(speech: MessageSpeech) -> str:
 
 def _build_parts(speech: MessageSpeech) -> list[Json]:
     speaks = speech.role == "assistant"
-    parts = [
-        part for each in speech.parts if (part := _build_part(each, speaks=speaks))
-    ]
+    parts = [*speech.thoughts]
+    parts += filter(None, (_build_part(each, speaks=speaks) for each in speech.parts))
     if speech.refusal:
         parts.append({"text": speech.refusal})
     if speaks and parts and {*parts[-1]} == {"text"}:
@@ -66,9 +70,22 @@ def _build_part(part: MessagePart, *, speaks: bool) -> Json | None:
     # A model has only the media that it made, which it knows by their signatures.
     if (signed or not speaks) and (medium := _build_medium(part)):
         return {**medium, **signed}
+    if speaks and part.kind == "data" and (run := _build_run(sent)):
+        return {**run, **signed}
     text = pieces.render_part(part)
     signed = signed if sent.get("text") == text else {}
     return {"text": text, **signed} if text.strip() or signed else None
+
+
+def _build_run(sent: Json) -> Json | None:
+    """Build a part with code that Gemini ran, or with what came of it."""
+    for name, (other, members) in _RUNS.items():
+        value = sent.get(name, sent.get(other))
+        if isinstance(value, dict):
+            texts = all(isinstance(each, str) for each in value.values())
+            known = {*members} <= value.keys() <= {*members, "id", "output"}
+            return {name: value} if texts and known else None
+    return None
 
 
 def _build_medium(part: MessagePart) -> Json | None:
@@ -157,8 +174,11 @@ def _list_aside(answer: CallAnswer) -> Sequence[MessagePart]:
 
 
 def _parse_thought(sent: Any) -> Json | None:
-    """Return None: a signature stands in its part, and thoughts are summaries."""
-    return None
+    """Return a summary with the signature that stands in it; None without one."""
+    text = sent.get("text") if isinstance(sent, dict) else None
+    if not isinstance(text, str) or not (signed := _get_signature(sent)):
+        return None
+    return {"text": text, "thought": True, **signed}
 
 
 def _build_tool(tool: Json) -> Json:

@@ -68,6 +68,8 @@ class MessageSpeech(NamedTuple):
     cached: bool = False
     #: Phase of an assistant's message, as Responses names it.
     phase: str | None = None
+    #: Whether citations point into a search that is left out, as `pack/2` wrote them.
+    searched: bool = False
 
 
 class NamedCall(NamedTuple):

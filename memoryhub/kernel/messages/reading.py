@@ -38,6 +38,9 @@ from memoryhub.kernel.messages.vendors import (
     find_call_vendor,
     find_gemini,
     find_medium_vendor,
+    find_run_vendor,
+    find_server_tool,
+    has_failed,
 )
 from memoryhub.kernel.state.events import Role
 from memoryhub.kernel.text import json_text
@@ -144,10 +147,15 @@ class _MessageReading:
             )
             self.parts.append(part)
 
-    def add_data(self, value: Any, about: str = "") -> None:
+    def add_data(
+        self, value: Any, about: str = "", vendor: Vendor | None = None
+    ) -> None:
         bare = about and isinstance(value, str)
         words = media.remove_base64(value) if bare else media.render_json_words(value)
-        self.parts.append(MessagePart(kind="data", words=about + words))
+        sent = value if vendor else None
+        words = about + words
+        part = MessagePart(kind="data", words=words, sent=sent, vendor=vendor)
+        self.parts.append(part)
 
     def add_rest(self, block: Block, taken: Collection[str] = ()) -> None:
         """Name the remaining members of an object, and keep their words."""
@@ -288,7 +296,7 @@ def _read_content(reading: _MessageReading, value: Any) -> None:
         elif reader and not (bare and "type" not in each):
             reader(reading, each)
         elif each is not None:
-            reading.add_data(each)
+            reading.add_data(each, vendor=find_run_vendor(each))
         # A message in a list tells its order by itself.
         if reader is not _read_message:
             reading.order.note(before, reading.lengths)
@@ -316,7 +324,7 @@ def _read_message(reading: _MessageReading, item: Block) -> None:
             id=find_first_id(item, _RESULT_ID),
             name=find_first_id(item, _NAME),
             parts=tuple(inner.parts),
-            failed=_has_failed(item),
+            failed=has_failed(item),
             sent=item if of_chat else None,
             vendor="chat" if of_chat else None,
         )
@@ -499,7 +507,7 @@ def _read_result(reading: _MessageReading, block: Block) -> None:
     whole, wrapper = _merge_wrapper(reading, block)
     kind = str(block.get("type"))
     given = next((n for n in _OUTPUT if whole.get(n) is not None), "")
-    body, failed = whole.get(given), _has_failed(whole)
+    body, failed = whole.get(given), has_failed(whole)
     inner = _MessageReading(inside=True)
     if isinstance(body, dict):
         body_kind = str(body.get("type"))
@@ -518,7 +526,7 @@ def _read_result(reading: _MessageReading, block: Block) -> None:
     vendor = vendor or find_gemini(block)
     result = Result(
         id=find_first_id(whole, (*_RESULT_ID, *(("id",) if wrapper else ()))),
-        name=find_first_id(whole, _NAME) or _find_server_tool(kind),
+        name=find_first_id(whole, _NAME) or find_server_tool(kind),
         parts=tuple(inner.parts),
         failed=failed,
         sent=block if vendor else None,
@@ -528,21 +536,6 @@ def _read_result(reading: _MessageReading, block: Block) -> None:
     reading.extras += inner.extras
     if vendor == "responses":
         reading.speakers.add("tool")
-
-
-def _find_server_tool(kind: str) -> str | None:
-    """Return the name of Anthropic's own tool whose result is of this kind."""
-    name = kind.removesuffix("_tool_result")
-    return name if name not in {kind, "mcp"} else None
-
-
-def _has_failed(item: Block) -> bool:
-    return (
-        item.get("is_error") is True
-        or item.get("isError") is True
-        or item.get("status") == "error"
-        or item.get("state") == "output-error"
-    )
 
 
 def _read_used_tool(reading: _MessageReading, block: Block) -> None:
@@ -566,6 +559,8 @@ def _read_thought(reading: _MessageReading, block: Block) -> None:
         vendor = VENDORS[kind] if isinstance(signed, str) and signed else None
     elif kind == "reasoning" and isinstance(block.get("summary"), list):
         vendor = "responses"
+    elif block.get("thought") is True and not SIGNATURES.isdisjoint(block):
+        vendor = "gemini"
     sealed = kind in _SEALED or vendor == "anthropic"
     words = "\n".join(iter_strings(block, _OPAQUE if sealed else STRUCTURE))
     if words or vendor:

@@ -14,6 +14,11 @@ _GEMINI = (
     "functionCall", "functionResponse", "inlineData", "fileData",
     "function_call", "function_response", "inline_data", "file_data",
 )
+#: Code that Gemini ran, and what came of it.
+_RUNS = (
+    "executableCode", "codeExecutionResult",
+    "executable_code", "code_execution_result",
+)
 #: Calls of Responses whose outputs are separate items; the first two are not hosted.
 ANSWERED = (
     "function_call", "custom_tool_call", "computer_call", "local_shell_call",
@@ -49,7 +54,31 @@ def find_call_vendor(block: Block, kind: str, sent: Any) -> Vendor | None:
     return (VENDORS.get(kind) if sound else None) or find_gemini(block)
 
 
+def find_run_vendor(block: Any) -> Vendor | None:
+    """Return Gemini for a part with code that Gemini ran, or with what came of it."""
+    own = isinstance(block, dict) and "type" not in block
+    return (
+        "gemini" if own and any(isinstance(block.get(n), dict) for n in _RUNS) else None
+    )
+
+
 def find_gemini(block: Block) -> Vendor | None:
     """Return the vendor of a part in Gemini's shape; None for any other."""
     own = "type" not in block and any(isinstance(block.get(n), dict) for n in _GEMINI)
     return "gemini" if own else None
+
+
+def find_server_tool(kind: str) -> str | None:
+    """Return the name of Anthropic's own tool whose result is of this kind."""
+    name = kind.removesuffix("_tool_result")
+    return name if name not in {kind, "mcp"} else None
+
+
+def has_failed(item: Block) -> bool:
+    """Return whether a result says that its tool failed."""
+    return (
+        item.get("is_error") is True
+        or item.get("isError") is True
+        or item.get("status") == "error"
+        or item.get("state") == "output-error"
+    )

@@ -69,11 +69,14 @@ class ShownMessage:
     thoughts: bool = False
     #: False: media are written as lines of words.
     media: bool = True
+    #: False: without the details that requests of `pack/2` lack.
+    detailed: bool = True
 
     @property
     def is_as_said(self) -> bool:
         """Whether the message is written alike in any request, except names and ids."""
-        return self.text is None and self.media and not self.thoughts
+        plain = self.text is None and not self.thoughts
+        return plain and self.media and self.detailed
 
 
 class PlainMessage(NamedTuple):
@@ -165,7 +168,11 @@ def write(
         each
         if isinstance(each, PlainMessage)
         else write_plain(each.message, each.text)
-        or (each if detailed else _remove_details(each))
+        or replace(
+            each,
+            message=each.message if detailed else remove_details(each.message),
+            detailed=detailed,
+        )
         for each in shown
     ]
     form = FORMATS[vendor]
@@ -257,11 +264,6 @@ def write_tools(form: MessageFormat, text: str, ids: RequestIds) -> str:
     ]
     listed = [{form.tools: defined}] if form.tools else defined
     return dump_strict(listed) if defined else ""
-
-
-def _remove_details(shown: ShownMessage) -> ShownMessage:
-    left = remove_details(shown.message)
-    return shown if left is shown.message else replace(shown, message=left)
 
 
 _NOTHING = MessageSpeech("user")
@@ -431,6 +433,7 @@ def _build_speech(
         list_signed_thoughts(message, vendor) if shown.thoughts else [],
         cached,
         message.phases[0] if message.phases else None,
+        not shown.detailed,
     )
 
 

@@ -629,6 +629,33 @@ def _build_running(content: Any, vendor: Vendor) -> Json:
     return request
 
 
+def test_gemini_s_code_and_signed_summaries_go_back() -> None:
+    code = {"language": "PYTHON", "code": "print(2)"}
+    parts = [
+        {"text": "I count.", "thought": True, "thoughtSignature": "CiQA"},
+        {"executableCode": code, "thoughtSignature": "CiQB"},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2\n"}},
+        {"text": "2."},
+    ]
+    content = {"role": "model", "parts": parts}
+    assert _build_running(content, "gemini")["contents"][1] == content
+    said = json.dumps(_build_running(content, "anthropic"))
+    assert "print(2)" in said
+    assert "CiQ" not in said
+
+
+def test_citations_of_a_search_are_left_out_with_its_result() -> None:
+    """Only a recorded request of `pack/2` still has them."""
+    cited = {"type": "web_search_result_location", "cited_text": "a", "title": None}
+    cited |= {"url": "https://tide.example", "encrypted_index": "Eo8B"}
+    text = {"type": "text", "text": "High at six.", "citations": [cited]}
+    message = reading.read(heard(text) | {"role": "assistant"})
+    shown = [ShownMessage(message=message, seed="1")]
+    for detailed in (True, False, True):
+        written = writing.write(shown, "anthropic", ids=RequestIds(), detailed=detailed)
+        assert ("Eo8B" in written[0][0]) is not detailed
+
+
 def test_contents_of_gemini_models_in_a_row_are_one() -> None:
     talk = [
         *(
