@@ -63,6 +63,7 @@ _ABSENT = [
     "tombstone",
     "webhook",
 ]
+_ABSENT = "block erasure fact hold part receipt tombstone webhook".split()
 #: Events that are folded for a page as of a seq.
 AFTER = 500
 NEXT = re.compile(r'href="([^"]*[?&;]after=[^"]*)"')

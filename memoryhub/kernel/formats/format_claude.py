@@ -2,7 +2,7 @@
 
 Pure. A conversation is a list of messages. The branch that ends at the current leaf is
 read, as Anthropic messages: tool results, which the export has amid an answer, become
-separate messages. Messages of other branches are counted.
+separate messages. Messages of other branches and thoughts are counted.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _MEMBERS = {
 }
 _STAMPS = frozenset({"start_timestamp", "stop_timestamp"})
 #: Block types that are not imported: thoughts, and the remaining token budget.
-_UNSAID = frozenset({"thinking", "redacted_thinking", "token_budget"})
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+_UNSAID = _THOUGHTS | {"token_budget"}
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 
 Block = dict[str, Any]
@@ -66,6 +67,8 @@ def _build_run(
     thread, branch = _build_thread(record, value, options), _list_branch(value)
     messages = tuple(_iter_messages(branch, thread))
     parts["branches.messages"] += len(value[MESSAGES]) - len(branch)
+    blocks = (each for sent in branch for each in _list_members(sent, "content"))
+    parts["thoughts"] += sum(_get_text(each, "type") in _THOUGHTS for each in blocks)
     if not messages:
         parts["conversations.empty"] += 1
         return None

@@ -95,7 +95,12 @@ def _read_thread(
         if name != CHANNEL and not is_empty(value):
             parts[f"channel.{name if names.is_valid(name) else 'internal'}"] += 1
     if is_empty(values.get(CHANNEL)):
-        parts["threads.without_messages"] += 1
+        # A delta channel has its messages in the writes, which are not read.
+        versions = opened.get("channel_versions")
+        written = isinstance(versions, dict) and CHANNEL in versions
+        written = written and CHANNEL not in values
+        why = "threads.messages_in_writes" if written else "threads.without_messages"
+        parts[why] += 1
         return None
     return _build_run(row, values[CHANNEL], first_seen, index, options)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from memoryhub.errors import InvalidError
@@ -142,13 +143,19 @@ def _read_memory(record: FileRecord) -> _Memory | BadRecord:
         return record.build_bad(
             get_code(refusal), message=record.index, detail=render_limits(refusal)
         )
-    at = times.parse_instant(value.get("created_at"))
+    at = _parse_time(value.get("created_at"))
     return _Memory(
         at=at.isoformat() if at else "",
         id=str(value.get("id") or ""),
         value=value,
         record=record,
     )
+
+
+def _parse_time(text: Any) -> datetime | None:
+    """Parse a memory's time; one without an offset is in UTC, as mem0 reads it."""
+    found = times.parse_instant(text)
+    return found or (times.parse_instant(f"{text}+00:00") if text else None)
 
 
 def _digest_scope(value: dict[str, Any]) -> str:
@@ -206,5 +213,5 @@ def _build_message(value: dict[str, Any], placed: Any) -> ImportedMessage:
         "content": value["memory"],
         **rest,
     }
-    at = times.parse_instant(value.get("created_at"))
+    at = _parse_time(value.get("created_at"))
     return read_message(content, thread="", calls=Calls(), agent_at=at)

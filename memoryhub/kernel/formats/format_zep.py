@@ -246,6 +246,8 @@ def _read_edge(
             raise InvalidError(code="time", loc="valid_at")
     except InvalidError as refusal:
         return record.build_bad(get_code(refusal), message=number)
+    if user_id is None:
+        file.parts["edges.without_user"] += 1
     file.parts.update(
         f"edge.{name}"
         for name, member in value.items()

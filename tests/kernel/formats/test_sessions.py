@@ -210,7 +210,7 @@ def test_claude_s_conversation_is_its_words_results_and_attachments() -> None:
         )
     )
     assert name == "claude"
-    assert left == Omission(parts={"conversations.empty": 1})
+    assert left == Omission(parts={"conversations.empty": 1, "thoughts": 1})
     assert isinstance(run, ImportedRun)
     assert (run.thread.name, run.thread.info) == ("acme:tides-1", {"title": "Tides"})
     assert [route(each) for each in run.messages] == [

@@ -101,6 +101,13 @@ def test_mem0_scope_is_the_scope_of_the_thread() -> None:
     assert other.thread.name != run.thread.name
 
 
+def test_mem0_time_without_offset_is_in_utc() -> None:
+    _, found = read([TEA, {**TEA, "id": "m9", "created_at": "2026-05-03T08:00:00.5"}])
+    (run,) = pick(found, ImportedRun)
+    at = datetime(2026, 5, 3, 8, 0, 0, 500_000, UTC)
+    assert [each.agent_at for each in run.messages][1] == at
+
+
 def test_mem0_relations_are_counted_and_bad_memories_told() -> None:
     page = {"results": [TEA, {**TEA, "id": "x", "memory": 7}], "relations": [{}, {}]}
     _, found = read(page)
@@ -303,6 +310,8 @@ def test_zep_edges_are_claims_with_their_times() -> None:
     assert then.valid_until == datetime(2026, 5, 2, 8, tzinfo=UTC)
     assert (now.valid_from, now.valid_until) == (then.valid_until, None)
     assert [bad.code for bad in pick(found, BadRecord)] == ["time"]
+    lone = count_parts(read({"edges": [edge("Ann rows")], "total_size": 1})[1])
+    assert lone["edges.without_user"] == 1
     assert count_parts(found) == {"edge.attributes": 1, "nodes": 1, "users": 1}
 
 

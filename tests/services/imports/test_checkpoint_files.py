@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sqlite3
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -20,7 +21,9 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 
 from memoryhub.journal import texts
-from memoryhub.kernel.formats import msgpack_data
+from memoryhub.kernel.formats import format_langgraph, msgpack_data
+from memoryhub.kernel.formats.records import TextPosition
+from memoryhub.kernel.formats.transcripts import ImportOptions, Omission
 from memoryhub.kernel.messages import reading
 from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.projects import Project
@@ -92,6 +95,22 @@ def test_import_takes_the_messages_of_each_newest_checkpoint(
     assert before < times[0] < times[3] < datetime.now(UTC)
     assert [slot.role for slot in slots] == ["user", "assistant", "tool", "assistant"]
     assert not Thread.objects.filter(name__contains="ann").exists()
+
+
+def test_import_tells_messages_that_stand_only_in_writes() -> None:
+    """LangGraph's `DeltaChannel` keeps no values in most checkpoints."""
+    packed = {"channel_values": {}, "channel_versions": {"messages": "2"}}
+    row = format_langgraph.GraphCheckpoint(
+        thread_id="t",
+        packing="json",
+        packed=json.dumps(packed).encode(),
+        metadata=b"{}",
+        place=TextPosition(line=1, offset=0),
+    )
+    options = ImportOptions(source="graph")
+    assert [*format_langgraph.read([row], options)] == [
+        Omission(parts=Counter({"threads.messages_in_writes": 1}))
+    ]
 
 
 def test_import_goes_on_with_what_a_graph_added(acme: Project, tmp_path: Path) -> None:
