@@ -170,9 +170,10 @@ def weigh_part(part: MessagePart) -> int | None:
 def iter_weights(message: Message) -> Iterator[tuple[Medium, int]]:
     """Yield the media of a message with their tokens, 0 where words are counted."""
     parts = chain(message.parts, *(each.parts for each in message.results))
-    for part in parts:
-        if part.medium is not None:
-            yield part.medium, weigh_part(part) or 0
+    for whole in parts:
+        for part in (whole, *whole.inner):
+            if part.medium is not None:
+                yield part.medium, weigh_part(part) or 0
 
 
 def render_json_words(value: Any) -> str:

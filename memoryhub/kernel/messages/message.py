@@ -51,6 +51,8 @@ class MessagePart:
     #: members of it.
     sent: Any = None
     vendor: Vendor | None = None
+    #: Texts and pictures of a document that has pictures; `words` has all as text.
+    inner: tuple[MessagePart, ...] = ()
     #: Index of the message's step in which the part was said.
     step: int = field(default=0, compare=False)
 

@@ -7,7 +7,7 @@ the reader for an object of each kind; an object in no table is data.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memoryhub.kernel.messages import media
@@ -152,10 +152,8 @@ class _MessageReading:
     ) -> None:
         bare = about and isinstance(value, str)
         words = media.remove_base64(value) if bare else media.render_json_words(value)
-        sent = value if vendor else None
-        words = about + words
-        part = MessagePart(kind="data", words=words, sent=sent, vendor=vendor)
-        self.parts.append(part)
+        part = MessagePart(kind="data", words=about + words, vendor=vendor)
+        self.parts.append(replace(part, sent=value) if vendor else part)
 
     def add_rest(self, block: Block, taken: Collection[str] = ()) -> None:
         """Name the remaining members of an object, and keep their words."""
@@ -424,19 +422,28 @@ def _read_refusal(reading: _MessageReading, block: Block) -> None:
 def _build_reader(kind: PartKind) -> Reader:
     def read_medium(reading: _MessageReading, block: Block) -> None:
         found = media.find_medium(kind, block)
-        inner = _MessageReading(inside=True)
+        inner, shown = _MessageReading(inside=True), _MessageReading(inside=True)
+        shown.add_text(found.medium.name or "")
+        shown.add_text(found.words)
         for each in to_list(found.rest.pop("content", None)):
             # A document's own blocks: one level is read, deeper levels are data.
             text = each.get("text") if isinstance(each, dict) else each
             if isinstance(text, str) and "content" not in each:
                 inner.add_text(text)
                 inner.add_rest(each if isinstance(each, dict) else {}, {"text"})
-            else:
-                inner.add_data(each)
+                shown.add_text(text)
+                continue
+            inner.add_data(each)
+            image = isinstance(each, dict) and each.get("type") == "image"
+            lone = image and "content" not in each
+            _PARTS["image"](shown, each) if lone else shown.add_data(each)
         inside = (each.words or media.render_line(each) for each in inner.parts)
         words = "\n".join(filter(None, [found.words, *inside]))
         vendor = find_medium_vendor(block)
-        reading.parts.append(_build_part(found._replace(words=words), block, vendor))
+        part = _build_part(found._replace(words=words), block, vendor)
+        if any(each.medium for each in shown.parts):
+            part = replace(part, inner=tuple(shown.parts))
+        reading.parts.append(part)
         reading.add_rest(found.rest, {"citations", "source_type"})
 
     return read_medium

@@ -117,6 +117,32 @@ def split_message(message: Message) -> list[Message]:
     ]
 
 
+def open_documents(message: Message) -> Message:
+    """Return a message with the texts and pictures of its documents as its own parts.
+
+    The same message if none of its documents has pictures.
+    """
+    parts = _open_parts(message.parts)
+    results = tuple(
+        replace(each, parts=inner) if (inner := _open_parts(each.parts)) else each
+        for each in message.results
+    )
+    if not parts and results == message.results:
+        return message
+    return replace(message, parts=parts or message.parts, results=results)
+
+
+def _open_parts(parts: Sequence[MessagePart]) -> tuple[MessagePart, ...]:
+    """Return parts with those of documents in place; none if no document has any."""
+    if not any(part.inner for part in parts):
+        return ()
+    return tuple(
+        replace(each, step=part.step)
+        for part in parts
+        for each in part.inner or (part,)
+    )
+
+
 def remove_details(message: Message) -> Message:
     """Return a message without the details that requests of `pack/2` lack.
 

@@ -36,6 +36,7 @@ from memoryhub.kernel.messages.steps import (
     build_called_line,
     divide_calls,
     match_call,
+    open_documents,
     remove_details,
     split_message,
 )
@@ -170,7 +171,7 @@ def write(
         else write_plain(each.message, each.text)
         or replace(
             each,
-            message=each.message if detailed else remove_details(each.message),
+            message=(open_documents if detailed else remove_details)(each.message),
             detailed=detailed,
         )
         for each in shown

@@ -656,6 +656,21 @@ def test_citations_of_a_search_are_left_out_with_its_result() -> None:
         assert ("Eo8B" in written[0][0]) is not detailed
 
 
+def test_pictures_of_a_document_are_pictures() -> None:
+    text = {"type": "text", "text": "Page one."}
+    source = {"type": "base64", "media_type": "image/png", "data": PNG}
+    picture = {"type": "image", "source": source}
+    document = {"type": "content", "content": [text, picture]}
+    sent = heard({"type": "document", "title": "Atlas", "source": document})
+    shown = ShownMessage(message=reading.read(sent), seed="1")
+    content = build_request([shown], "anthropic")["messages"][0]["content"]
+    assert content == [{"type": "text", "text": "Atlas"}, text, picture]
+    parts = build_request([shown], "chat")["messages"][0]["content"]
+    assert [part["type"] for part in parts] == ["text", "text", "image_url"]
+    (old,) = writing.write([shown], "chat", ids=RequestIds(), detailed=False)
+    assert "image_url" not in old[0]
+
+
 def test_contents_of_gemini_models_in_a_row_are_one() -> None:
     talk = [
         *(
