@@ -83,8 +83,8 @@ def _build_run(sent: Json) -> Json | None:
         value = sent.get(name, sent.get(other))
         if isinstance(value, dict):
             texts = all(isinstance(each, str) for each in value.values())
-            known = {*members} <= value.keys() <= {*members, "id", "output"}
-            return {name: value} if texts and known else None
+            has_members = {*members} <= value.keys() <= {*members, "id", "output"}
+            return {name: value} if texts and has_members else None
     return None
 
 

@@ -435,8 +435,8 @@ def _build_reader(kind: PartKind) -> Reader:
                 continue
             inner.add_data(each)
             image = isinstance(each, dict) and each.get("type") == "image"
-            lone = image and "content" not in each
-            _PARTS["image"](shown, each) if lone else shown.add_data(each)
+            is_flat = image and "content" not in each
+            _PARTS["image"](shown, each) if is_flat else shown.add_data(each)
         inside = (each.words or media.render_line(each) for each in inner.parts)
         words = "\n".join(filter(None, [found.words, *inside]))
         vendor = find_medium_vendor(block)

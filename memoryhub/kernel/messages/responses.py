@@ -28,8 +28,8 @@ def _write_message(speech: MessageSpeech) -> str:
         pieces.render_speech(speech) if assistant else _build_content(speech.parts)
     )
     phase = {"phase": speech.phase} if assistant and speech.phase else {}
-    said = {"role": speech.role, "content": content, **phase}
-    message = [dump_strict(said)] if content else []
+    fields = {"role": speech.role, "content": content, **phase}
+    message = [dump_strict(fields)] if content else []
     return ",".join([*map(dump_strict, speech.thoughts), *message])
 
 

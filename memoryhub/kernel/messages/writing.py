@@ -133,8 +133,8 @@ class _Step(NamedTuple):
     @property
     def has_only_thoughts(self) -> bool:
         speech = self.speech
-        told = self.calls or self.results or speech.parts or speech.refusal
-        return bool(speech.thoughts and not told)
+        others = self.calls or self.results or speech.parts or speech.refusal
+        return bool(speech.thoughts and not others)
 
 
 class _Group(NamedTuple):
@@ -282,8 +282,8 @@ def _drop_unfollowed(steps: Sequence[_Step]) -> list[_Step]:
 
 
 def _is_followed(step: _Step, after: _Step) -> bool:
-    alone = after.speech.role == "assistant" and not after.results
-    return alone or step.at == after.at
+    speaks = after.speech.role == "assistant" and not after.results
+    return speaks or step.at == after.at
 
 
 def write_plain(message: Message, text: str | None = None) -> PlainMessage | None:
@@ -486,8 +486,8 @@ def _is_head(heads: Sequence[_Step], step: _Step, after: Sequence[_Step]) -> boo
     answered = sum(len(each.results) for each in heads)
     if step.at != heads[0].at or heads[0].kept:
         # Some APIs write each of parallel calls as a message.
-        alone = called and step.calls and step.is_silent
-        return bool(alone) and not (answered or step.results)
+        more_calls = called and step.calls and step.is_silent
+        return bool(more_calls) and not (answered or step.results)
     begins = bool(step.calls) or not step.results
     ends = step.has_only_thoughts and not any(each.at == step.at for each in after)
     is_open = called > answered or not (called or answered)
@@ -539,8 +539,8 @@ class _Writer:
 
     def _has_words(self, step: _Step) -> bool:
         """Return whether the API has a text for a step."""
-        told = step.calls or step.speech.thoughts
-        return bool(told or self._form.message(step.speech))
+        pieces = step.calls or step.speech.thoughts
+        return bool(pieces or self._form.message(step.speech))
 
     def _write_kept(self, head: _Step) -> None:
         """Write the cached texts if the ids and names are equal; else write anew."""
