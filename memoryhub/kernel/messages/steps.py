@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from memoryhub.kernel.messages.message import (
     Call,
@@ -87,6 +87,16 @@ class StepOrder:
         self.phases.append(None)
 
 
+@dataclass(slots=True)
+class _MessageStep:
+    """Pieces of one step."""
+
+    thoughts: list[Thought] = field(default_factory=list)
+    parts: list[MessagePart] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+
+
 def split_message(message: Message) -> list[Message]:
     """Return the steps of an assistant's message as messages; alone if it has one.
 
@@ -94,26 +104,30 @@ def split_message(message: Message) -> list[Message]:
     """
     if message.role != "assistant" or len(message.phases) < 2:
         return [message]
-    steps: list[dict[str, list[Any]]] = [
-        {"thoughts": [], "parts": [], "calls": [], "results": []}
-        for _ in message.phases
-    ]
-    called = {each.id: each.step for each in message.calls if each.id}
-    for name in steps[0]:
-        for piece in getattr(message, name):
-            step = piece.step
-            if isinstance(piece, Result):
-                step = called.get(piece.id, step)
-            steps[step][name].append(piece)
-    last = len(steps) - 1
+    phases = message.phases
+    places: dict[str | None, int] = {each.id: each.step for each in message.calls}
+    places[None] = -1
+    found = [_MessageStep() for _ in phases]
+    for thought in message.thoughts:
+        found[thought.step].thoughts.append(thought)
+    for part in message.parts:
+        found[part.step].parts.append(part)
+    for call in message.calls:
+        found[call.step].calls.append(call)
+    for result in message.results:
+        at = places.get(result.id, -1)
+        found[result.step if at < 0 else at].results.append(result)
     return [
         replace(
             message,
-            refusal=message.refusal if number == last else None,
+            thoughts=tuple(step.thoughts),
+            parts=tuple(step.parts),
+            calls=tuple(step.calls),
+            results=tuple(step.results),
+            refusal=message.refusal if number == len(phases) else None,
             phases=(phase,),
-            **{name: tuple(pieces) for name, pieces in step.items()},
         )
-        for number, (phase, step) in enumerate(zip(message.phases, steps, strict=True))
+        for number, (phase, step) in enumerate(zip(phases, found, strict=True), 1)
     ]
 
 
