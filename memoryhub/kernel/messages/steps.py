@@ -117,6 +117,16 @@ def split_message(message: Message) -> list[Message]:
     for result in message.results:
         at = places.get(result.id, -1)
         found[result.step if at < 0 else at].results.append(result)
+    merged = list[tuple[str | None, _MessageStep]]()
+    for phase, step in zip(phases, found, strict=True):
+        before = merged[-1][1] if merged else _MessageStep()
+        if step.thoughts or len(before.calls) <= len(before.results):
+            merged.append((phase, step))
+            continue
+        # Some servers take no text between a call and its result.
+        before.parts += step.parts
+        before.calls += step.calls
+        before.results += step.results
     return [
         replace(
             message,
@@ -124,10 +134,10 @@ def split_message(message: Message) -> list[Message]:
             parts=tuple(step.parts),
             calls=tuple(step.calls),
             results=tuple(step.results),
-            refusal=message.refusal if number == len(phases) else None,
+            refusal=message.refusal if number == len(merged) else None,
             phases=(phase,),
         )
-        for number, (phase, step) in enumerate(zip(phases, found, strict=True), 1)
+        for number, (phase, step) in enumerate(merged, 1)
     ]
 
 
