@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import require_signed_in
+from inspector.drawing.first_words import cut_to_line
 from inspector.knowledge import fact_lanes
 from inspector.knowledge.fact_acts import VERBS
 from inspector.lists import person_visits
@@ -67,7 +68,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
             "retracted": sum(mark.retracted for mark in found.marks),
         },
         "story": story,
-        "said": _list_block_lines(story, now) if until is None else [],
+        **_list_block_lines(story if until is None else None, now),
         "saved": saved,
         "corrected": _list_corrected(visit, saved.seq) if saved else [],
         **_build_undone(request, visit),
@@ -148,11 +149,26 @@ def _build_undone(request: HttpRequest, visit: PersonVisit) -> dict[str, Any]:
     return {"undone": seq, "back": len(lines) - len(left), "left": left}
 
 
-def _list_block_lines(story: FactStory | None, now: datetime) -> list[BlockLine]:
-    if story is None:
-        return []
-    views = blocks.list_blocks(story.home)
-    return block_lines.list_lines_of_fact(story.home, views, story.unopened, at=now)
+def _list_block_lines(
+    story: FactStory | None, now: datetime
+) -> dict[str, list[tuple[BlockLine, str]]]:
+    """List the lines of blocks that say a fact's values, each with its text.
+
+    `said` has the current values, `earlier` the outdated ones, those that name the
+    property first.
+    """
+    views = blocks.list_blocks(story.home) if story else []
+    found = (
+        block_lines.list_lines_of_fact(story.home, views, story.unopened, at=now)
+        if story
+        else []
+    )
+    texts = {view.block: (view.text or "").splitlines() for view in views}
+    lines = [(each, cut_to_line(texts[each.block][each.line - 1])) for each in found]
+    earlier = [each for each in lines if each[0].outdated]
+    earlier.sort(key=lambda each: not each[0].names_property)
+    said = [each for each in lines if not each[0].outdated]
+    return {"said": said, "earlier": earlier}
 
 
 def _parse_digest(request: HttpRequest) -> str:

@@ -8,6 +8,8 @@ from memoryhub.kernel.search.excerpts import has_phrase, split_words
 
 #: Least letters of a value that is looked for: `no` or `5` stands in any text.
 MIN_LETTERS = 3
+#: Most letters by which two forms of one word differ at their end.
+_ENDING = 2
 
 
 class TextLines:
@@ -30,6 +32,25 @@ class TextLines:
             return []
         common = set.intersection(*(self._having.get(w, set()) for w in phrase))
         return [n + 1 for n in sorted(common) if has_phrase(self._lines[n], phrase)]
+
+    def has_word(self, number: int, name: str) -> bool:
+        """Tell whether a word of a property's name stands in a line.
+
+        Words shorter than MIN_LETTERS letters, as in `lives in`, do not count. An
+        ending of up to two letters does not count: `lives` is `live`.
+        """
+        sought = [word for word in split_words(name) if len(word) >= MIN_LETTERS]
+        return any(
+            _is_same_word(word, each)
+            for word in sought
+            for each in self._lines[number - 1]
+        )
+
+
+def _is_same_word(word: str, other: str) -> bool:
+    short, long = sorted((word, other), key=len)
+    same = len(short) >= MIN_LETTERS and len(long) - len(short) <= _ENDING
+    return same and long.startswith(short)
 
 
 def split_line(line: str, value: str) -> list[str]:

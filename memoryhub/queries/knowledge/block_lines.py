@@ -39,6 +39,9 @@ class BlockLine:
     outdated: bool
     #: The values that hold instead of an outdated value.
     instead: tuple[str, ...]
+    #: Whether a word of the property's name stands in the line, too. Without one the
+    #: line may say the value of something else.
+    names_property: bool
 
 
 class _ClaimedValue(NamedTuple):
@@ -127,4 +130,5 @@ def _match_values(
                     seq=value.seq,
                     outdated=value.outdated,
                     instead=instead if value.outdated else (),
+                    names_property=lines.has_word(number, event.content["predicate"]),
                 )

@@ -21,8 +21,9 @@ from memoryhub.queries.knowledge import block_lines, blocks
 from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.knowledge.facts import FactStory
 
-#: Reason why a line is not offered: its block is read-only, the value holds no longer,
-#: or the line has the value's words, but not as they are written in the fact.
+#: Reason why a line is not offered: its block is read-only, the line says a value that
+#: the correction does not replace, or the line has the value's words, but not as they
+#: are written in the fact.
 Obstacle = Literal["read_only", "outdated", "otherwise"]
 
 
@@ -37,9 +38,14 @@ class LineChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectableLine:
-    """A line of a block that says the value of a fact."""
+    """A line of a block that says the value of a fact, or an earlier value."""
 
     place: LineChoice
+    value: str
+    #: Whether the value holds no longer.
+    outdated: bool
+    #: Whether a word of the property's name stands in the line, too.
+    names_property: bool
     #: Texts of the line; every second is the value as it stands there.
     pieces: tuple[str, ...]
     obstacle: Obstacle | None
@@ -72,15 +78,20 @@ class CorrectedLine:
 def list_correctable_lines(
     story: FactStory, views: Sequence[BlockView], *, at: datetime
 ) -> list[CorrectableLine]:
-    """List the lines of blocks that say the value of a fact. One query."""
+    """List the lines that say the value of a fact, or an outdated value of its property.
+
+    An outdated value is replaced with the fact's own if the fact is the only one that
+    holds. One query.
+    """
     claims = {each.seq: each.value for each in story.unopened.assertions}
     values = {claims[seq] for seq in story.rests_on}
+    single = story.fact.cardinality == "single" and story.fact.is_valid_at(at)
     named = {view.block: view for view in views}
-    found = list[CorrectableLine]()
+    found = dict[LineChoice, CorrectableLine]()
     for line in block_lines.list_lines_of_fact(
         story.home, views, story.unopened, at=at
     ):
-        if claims[line.seq] not in values:
+        if claims[line.seq] not in values and not line.outdated:
             continue
         view = named[line.block]
         text = (view.text or "").splitlines()[line.line - 1]
@@ -88,13 +99,24 @@ def list_correctable_lines(
         obstacle: Obstacle | None = None
         if view.read_only:
             obstacle = "read_only"
-        elif line.outdated:
+        elif line.outdated and not single:
             obstacle = "outdated"
         elif len(pieces) == 1:
             obstacle = "otherwise"
         place = LineChoice(line.block, view.version, line.line)
-        found.append(CorrectableLine(place=place, pieces=pieces, obstacle=obstacle))
-    return found
+        # A line that says two values is one choice.
+        found.setdefault(
+            place,
+            CorrectableLine(
+                place=place,
+                value=line.value,
+                outdated=line.outdated,
+                names_property=line.names_property,
+                pieces=pieces,
+                obstacle=obstacle,
+            ),
+        )
+    return [*found.values()]
 
 
 def find_commit(home: Thread, seq: int) -> CorrectionCommit:

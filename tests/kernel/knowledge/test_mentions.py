@@ -27,6 +27,14 @@ def test_value_is_found_by_its_words(value: str, lines: list[int]) -> None:
     assert TextLines(TEXT).find_value(value) == lines
 
 
+def test_line_names_a_property_by_a_word_of_its_name() -> None:
+    lines = TextLines("Lives in Porto.\nIn Porto for work, on homecoming day")
+    assert lines.has_word(1, "live_in")
+    assert not lines.has_word(2, "live_in")
+    assert not lines.has_word(2, "home city")
+    assert lines.has_word(2, "works at")
+
+
 @pytest.mark.parametrize(
     ("line", "value", "pieces"),
     [

@@ -40,3 +40,26 @@ def test_line_is_offered_unless_something_stands_in_the_way(agent: Agent) -> Non
     ]
     # What is no longer true is offered nowhere: another value holds.
     assert list_lines(seq - 1) == [(LineChoice("guest", 1, 4), "outdated", 3)]
+
+
+def test_line_of_an_earlier_value_is_offered_with_the_value_that_holds(
+    agent: Agent,
+) -> None:
+    factories.make_thread(agent, "visit", user_id="ann")
+    ann = forgetting.get_subject(agent, "ann")
+    say(agent, ann, claim("Rome", 0))
+    seq = say(agent, ann, claim("Oslo", 31)).seq
+    say(agent, ann, claim("tea", 0, predicate="likes", many=True))
+    home = write(agent, ann, "guest", "Home: Rome.\nWorks in Rome.\nRome, now Oslo.")
+    story = known.get_fact(ann, seq, now=to_day(90))
+    views = blocks.list_blocks(home)
+    lines = corrected_lines.list_correctable_lines(story, views, at=to_day(90))
+    found = [
+        (each.place.line, each.value, each.names_property, each.obstacle)
+        for each in lines
+    ]
+    assert found == [
+        (3, "Oslo", False, None),
+        (1, "Rome", True, None),
+        (2, "Rome", False, None),
+    ]
