@@ -56,5 +56,15 @@
   setInterval(tellTimes, 10000);
   setInterval(countDown, 1000);
   for (const done of ["htmx:afterSettle", "htmx:wsAfterMessage"]) document.addEventListener(done, tell);
+
+  // A form that is sent shows so until the next page is there. A download brings none.
+  const busy = (form) => {
+    form.setAttribute("aria-busy", "true");
+    setTimeout(() => form.removeAttribute("aria-busy"), 20000);
+  };
+  document.addEventListener("submit", (event) => { if (!event.defaultPrevented) busy(event.target); });
+  addEventListener("pageshow", () => {
+    for (const form of document.querySelectorAll("form[aria-busy]")) form.removeAttribute("aria-busy");
+  });
   addEventListener("load", () => document.querySelector("form[data-send]")?.requestSubmit());
 })();

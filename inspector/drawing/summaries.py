@@ -39,10 +39,10 @@ def find_turn(line: ThreadEventLine) -> int | None:
     return turn
 
 
-def summarise_with_name(line: ThreadEventLine) -> NamedSummary:
+def summarise_with_name(line: ThreadEventLine, *, inherited: int = 0) -> NamedSummary:
     """Summarise an event, and split around its turn, page, checkpoint or parent."""
-    text, body = summarise_event(line), line.body
-    kind, name, number = _find_name(line.type, body)
+    text, body = summarise_event(line, inherited=inherited), line.body
+    kind, name, number = _find_name(line.type, body, inherited)
     # The subject of an event is named first; the checkpoint restored is named last.
     cut = text.rpartition if kind == "checkpoint" and number else text.partition
     before, found, after = cut(name) if name else ("", "", "")
@@ -51,12 +51,14 @@ def summarise_with_name(line: ThreadEventLine) -> NamedSummary:
     return NamedSummary(before=before, kind=kind, name=name, number=number, after=after)
 
 
-def _find_name(event_type: str, body: Body) -> tuple[NamedKind, str, int]:
+def _find_name(
+    event_type: str, body: Body, inherited: int
+) -> tuple[NamedKind, str, int]:
     if event_type in _TURN_FIELDS:
         turn = body[_TURN_FIELDS[event_type]]
         return "turn", f"turn {turn}", turn
     if event_type in _CHECKPOINT_EVENTS:
-        return "checkpoint", f"checkpoint {body['target']}", body["target"]
+        return "checkpoint", _name_checkpoint(body, inherited), body["target"]
     if event_type == "checkpoint.taken":
         return "checkpoint", str(body.get("name") or ""), 0
     if event_type == "thread.forked":
@@ -65,9 +67,17 @@ def _find_name(event_type: str, body: Body) -> tuple[NamedKind, str, int]:
     return "page", str(first or ""), 0
 
 
-def summarise_event(line: ThreadEventLine) -> str:
-    """Summarise an event from its body alone: names and numbers, no content."""
-    return summarise_body(line.type, line.body)
+def summarise_event(line: ThreadEventLine, *, inherited: int = 0) -> str:
+    """Summarise an event from its body alone: names and numbers, no content.
+
+    `inherited` is the clock of the last event that the thread inherits: bodies name a
+    checkpoint by its clock, pages by its number in the thread.
+    """
+    text = summarise_body(line.type, line.body)
+    if line.type in _CHECKPOINT_EVENTS and inherited:
+        was, now = (_name_checkpoint(line.body, n) for n in (0, inherited))
+        return text.replace(was, now, 1)
+    return text
 
 
 def summarise_body(event_type: str, body: Body) -> str:
@@ -312,11 +322,11 @@ def _summarise_restore(body: Body) -> str:
     moved += [
         f"{name}: {body[name]:,} changed" for name in MOVED_FIELDS if body.get(name)
     ]
-    return f"{parts} of checkpoint {body['target']}; {'; '.join(moved)}"
+    return f"{parts} of {_name_checkpoint(body)}; {'; '.join(moved)}"
 
 
-def _name_checkpoint(body: Body) -> str:
-    return f"checkpoint {body['target']}"
+def _name_checkpoint(body: Body, inherited: int = 0) -> str:
+    return f"checkpoint {body['target'] - inherited}"
 
 
 def _render_level(level: int) -> str:

@@ -35,10 +35,16 @@ class LaneAxis:
     step: int
     #: Whether facts began before the axis.
     cut: bool = False
+    #: Whether facts end after the axis.
+    cut_end: bool = False
 
     @property
     def begins_at(self) -> datetime:
         return _from_minutes(self.begin)
+
+    @property
+    def ends_at(self) -> datetime:
+        return _from_minutes(self.end)
 
     @property
     def days(self) -> bool:
@@ -104,24 +110,28 @@ def build_axis(
     """Build an axis for all facts and assertions, with some room at the end.
 
     Unless the axis is `whole`, a few facts that began long before the others are cut at
-    its begin. The axis covers the minute that is chosen.
+    its begin, and what lies further ahead than half of what was is cut at its end. The
+    axis covers the minute that is chosen.
     """
     lines: list[FactLine | AssertionLine] = []
     for lane in found.lanes:
         lines += [*lane.facts, *lane.retracted]
     begins = sorted([each.valid_from for each in lines] or [now - _DAY])
     ends = [each.valid_until for each in lines if each.valid_until]
-    last = max([*begins, *ends, now])
-    first = begins[0] if whole else _choose_begin(begins, last)
+    ahead = max([*begins, *ends, now])
+    first = begins[0] if whole else _choose_begin(begins, ahead)
+    first = min(first, now)
+    last = ahead if whole else min(ahead, max(now + (now - first) / 2, begins[-1]))
     if chosen is not None:
         first = min(first, _from_minutes(chosen))
-    first = min(first, now)
+        last = max(last, _from_minutes(chosen))
     span = max(last - first, timedelta(hours=1))
     minutes = int(span / _MINUTE * 1.15)
     step = next((n for n in _STEPS if minutes / n <= STEPS), minutes // STEPS + 1)
     begin = _to_minutes(first) // step * step
     cut = _from_minutes(begin) > begins[0]
-    return LaneAxis(begin, begin + (minutes // step + 1) * step, step, cut)
+    end = begin + (minutes // step + 1) * step
+    return LaneAxis(begin, end, step, cut, ahead > _from_minutes(end))
 
 
 def _choose_begin(begins: Sequence[datetime], last: datetime) -> datetime:

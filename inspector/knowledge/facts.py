@@ -30,7 +30,7 @@ from memoryhub.queries.knowledge import (
 )
 from memoryhub.queries.knowledge.block_lines import BlockLine
 from memoryhub.queries.knowledge.corrected_lines import CorrectedLine
-from memoryhub.queries.knowledge.facts import FactStory
+from memoryhub.queries.knowledge.facts import AssertionLine, FactStory
 from memoryhub.queries.knowledge.lanes import Lanes
 from memoryhub.queries.threads.edits import Edit
 
@@ -68,6 +68,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
             "retracted": sum(mark.retracted for mark in found.marks),
         },
         "story": story,
+        "stated": _list_stated(story) if story else [],
         **_list_block_lines(story if until is None else None, now),
         "saved": saved,
         "corrected": _list_corrected(visit, saved.seq) if saved else [],
@@ -147,6 +148,24 @@ def _build_undone(request: HttpRequest, visit: PersonVisit) -> dict[str, Any]:
     lines = _list_corrected(visit, seq) if seq is not None else []
     left = [each for each in lines if not each.undone]
     return {"undone": seq, "back": len(lines) - len(left), "left": left}
+
+
+def _list_stated(story: FactStory) -> list[tuple[AssertionLine, str]]:
+    """List a fact's assertions, each with the value that it changed.
+
+    Empty for an assertion that states the same value, a value of an earlier time, or
+    one of several values that hold at once.
+    """
+    before = [*story.assertions[1:], None]
+    single = story.fact.cardinality == "single"
+    return [
+        (each, was.value if was and single and _is_change(was, each) else "")
+        for each, was in zip(story.assertions, before, strict=True)
+    ]
+
+
+def _is_change(was: AssertionLine, each: AssertionLine) -> bool:
+    return was.value != each.value and was.valid_from <= each.valid_from
 
 
 def _list_block_lines(

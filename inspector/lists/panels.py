@@ -17,6 +17,7 @@ from inspector.drawing.scenes import Context, Panel, ThreadScene
 from memoryhub.kernel.state.page_events import PageDeleted, SlotStruck
 from memoryhub.models.threads import Thread
 from memoryhub.queries.access.actors import ActorNames
+from memoryhub.queries.memory.checkpoints import count_inherited_clock
 from memoryhub.queries.paging.page_views import PageStep
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import forks, verdicts
@@ -95,13 +96,15 @@ def build_line_at(thread: Thread, seq: int) -> ThreadLine:
 
 
 def build_event_row(
-    line: ThreadEventLine, *, opened: bool = False, toggle: str = ""
+    thread: Thread, line: ThreadEventLine, *, opened: bool = False, toggle: str = ""
 ) -> EventListRow:
-    """Build the row of an event in a list."""
+    """Build the row of an event in a list of the thread's events."""
     whole = {"body": dict(line.body), "payload": line.payload}
     return EventListRow(
         line=line,
-        summary=summaries.summarise_event(line),
+        summary=summaries.summarise_event(
+            line, inherited=count_inherited_clock(thread)
+        ),
         preview=summaries.build_preview(line),
         opened=chat.render_readable_json(whole)[: chat.PAYLOAD_CHARS // 4]
         if opened
@@ -114,15 +117,13 @@ def build_named_context(thread: Thread, line: ThreadEventLine | None) -> Context
     """Build the context of one event, with links. One query in a forked thread."""
     if line is None:
         return {"named": None}
-    named = summaries.summarise_with_name(line)
-    before = forks.get_segments(thread)[:-1]
+    inherited = count_inherited_clock(thread)
+    named = summaries.summarise_with_name(line, inherited=inherited)
     return {
         "named": named,
         # A deleted page last existed at the event before.
         "named_at": line.seq - (line.type in _ENDS),
-        "kept_at": named.number - sum(part.up_to_seq for part in before)
-        if named.number
-        else line.seq,
+        "kept_at": named.number - inherited if named.number else line.seq,
         "parent": forks.get_names(thread).get(thread.parent_id, "")
         if named.kind == "parent" and thread.parent_id
         else "",

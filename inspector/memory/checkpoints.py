@@ -23,6 +23,7 @@ from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.memory import checkpoint_trees, checkpoints, comparison_views
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.comparisons import HEAD
+from memoryhub.queries.threads import forks
 from memoryhub.services.memory import operator_memory
 
 _NAME_TEXTS: refusals.Texts = {
@@ -38,6 +39,7 @@ def _build_list(ask: ListRequest[Visit]) -> Context:
     )
     return {
         "tree": tree,
+        "ancestors": forks.get_names(visit.row),
         "unfolded": automatic,
         "search": "auto=1" if automatic else "",
         "editing": visit.editable,

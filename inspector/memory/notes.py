@@ -156,6 +156,7 @@ def _build_record(thread: str, line: ShownNote) -> Record:
 
 SCREEN = Screen(
     folder="memory/notes",
+    label="Notes (scratchpad)",
     tab="memory",
     scope=screens.THREAD,
     panel=Panel(template="inspector/memory/notes/_panel.html", context=_build_panel),

@@ -24,6 +24,8 @@ from memoryhub.queries.threads import forks
 
 #: Entries of the table below the ruler, and generations of reflections.
 LISTED, GENERATIONS = 50, 20
+#: Newest lines shown above the figures.
+NEWEST = 8
 #: Words for an observation's place, for its maker, or for why a run yielded nothing.
 WORDS = {
     "log": "used in requests",
@@ -65,9 +67,9 @@ class ShownObservationLine:
 
 
 def _build_panel(scene: ThreadScene) -> Context:
-    """Build the panel, without lines.
+    """Build the panel, with the newest lines of the log.
 
-    Queries of one state plus three; one more if due, and one for instructions.
+    Queries of one state plus four; one more if due, and one for instructions.
     """
     thread, seq = scene.thread, scene.at_seq
     state = states.load_state(thread, seq)
@@ -88,6 +90,7 @@ def _build_panel(scene: ThreadScene) -> Context:
         "labels": rulers.LABELS,
         "entries": entries[-LISTED:],
         "left_out": max(0, len(entries) - LISTED),
+        "newest": _list_newest(thread, seq),
         "generations": observers.list_generations(thread, seq=seq, limit=GENERATIONS),
         "runs": observers.list_runs(thread, seq=seq),
         "instructions": build_shown(thread, state),
@@ -96,6 +99,13 @@ def _build_panel(scene: ThreadScene) -> Context:
         "in_flight": find_call(thread.id) if seq is None else None,
         "then": "" if seq is None else f"&at_seq={seq}",
     }
+
+
+def _list_newest(thread: Thread, seq: int | None) -> list[ShownObservationLine]:
+    """List the newest lines that requests show instead of messages."""
+    log = observers.list_log(thread, seq=seq, newest=NEWEST)
+    lines = [line for view in log for line in view.lines or ()]
+    return [*map(ShownObservationLine.from_line, lines[-NEWEST:])]
 
 
 def _build_opened(ask: ListRequest[Visit]) -> Context:

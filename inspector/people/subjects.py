@@ -19,9 +19,10 @@ from django.views.decorators.http import require_safe
 
 from inspector.access import access
 from inspector.access.access import require_signed_in, require_signed_in_panel
+from inspector.drawing.first_words import cut_to_line
 from inspector.forget import privacy_pages
 from inspector.lists import person_visits, screens
-from inspector.lists.screens import ListRequest, Screen, ScreenExport
+from inspector.lists.screens import Context, ListRequest, Screen, ScreenExport
 from inspector.people import person_page
 from inspector.people.subject_acts import HOLDS, RESTRICTIONS
 from inspector.web import asof, erased_page, forgetting
@@ -35,7 +36,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.forget import erasures, holds
 from memoryhub.queries.lists.cursors import ListBatch
-from memoryhub.queries.people import profiles, subject_lists
+from memoryhub.queries.people import profiles, remembered, subject_lists
 from memoryhub.queries.people.subject_lists import LIVING, STATES, SubjectLine
 from memoryhub.services.access import audit
 from memoryhub.services.imports import readmissions
@@ -69,6 +70,15 @@ def _list_batch(
     )
 
 
+def _build_lines(ask: ListRequest[Visitor]) -> Context:
+    """Build the list, with a line of what is remembered of each person."""
+    found = _list_batch(ask, ask.after, ask.limit)
+    lines = remembered.find_first_lines([line.id for line in found.items])
+    ask.where.note_threads(line.home for line in lines.values())
+    words = {subject: cut_to_line(line.text) for subject, line in lines.items()}
+    return {**screens.build_list_context(ask, found), "remembered": words}
+
+
 def _build_record(_: str, line: SubjectLine) -> Record:
     return {
         "subject": str(line.id),
@@ -88,6 +98,7 @@ SCREEN = Screen(
     label="People",
     scope=screens.build_project_scope("subjects"),
     read=partial(screens.read_choice, "state", STATES),
+    lines=_build_lines,
     around=lambda ask: {"states": _list_states(ask)},
     export=ScreenExport(
         fields=(

@@ -56,6 +56,7 @@ def _build_events(scene: ThreadScene) -> Context:
     )
     shown = [
         panels.build_event_row(
+            scene.thread,
             line,
             opened=line.seq in scene.opened,
             toggle=scene.build_toggle_query(line.seq),
@@ -79,7 +80,7 @@ def _build_changes(scene: ThreadScene) -> Context:
     line = _find_event(scene)
     return {
         "moment": moment,
-        "event": panels.build_event_row(line) if line else None,
+        "event": panels.build_event_row(scene.thread, line) if line else None,
         **panels.build_named_context(scene.thread, line),
         "message": thread_events.draw_bubble(scene.thread, line, moment)
         if line
@@ -111,7 +112,7 @@ def _describe_event(
     all_of_run = under_way.steps if under_way else ()
     leaving = sum(each.level is None for each in all_of_run)
     return {
-        "here": panels.build_event_row(line) if line else None,
+        "here": panels.build_event_row(scene.thread, line) if line else None,
         **panels.build_named_context(scene.thread, line),
         "of_run": under_way,
         "place": len(under_way.list_up_to(scene.seq)) if under_way else 0,

@@ -49,14 +49,15 @@ def number(value: float | None) -> str:
 
 @register.filter
 def join_counts(counts: Mapping[str, int]) -> str:
-    """Render `{"keys": 1, "has_task": True, "pages": 3}`: `1 key · task · 3 pages`."""
+    """Render `{"keys": 1, "has_task": True, "notes": 0}`: `1 key, a task, no notes`."""
     shown = []
     for name, count in counts.items():
         if not name.startswith("has_"):
-            shown.append(f"{count:,} {name.removesuffix('s') if count == 1 else name}")
-        elif count:
-            shown.append(name.removeprefix("has_"))
-    return " · ".join(shown)
+            named = name.removesuffix("s") if count == 1 else name
+            shown.append(f"{count:,} {named}" if count else f"no {named}")
+        else:
+            shown.append(f"{'a' if count else 'no'} {name.removeprefix('has_')}")
+    return ", ".join(shown)
 
 
 @register.filter

@@ -42,7 +42,7 @@ def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
     return {
         "found": found,
         "count": LineCount(shown=len(found.lines), more=found.next is not None),
-        "shown": [panels.build_event_row(line) for line in found.lines],
+        "shown": [panels.build_event_row(ask.where.row, line) for line in found.lines],
         "more": ask.query(after=found.next) if found.next else "",
     }
 
@@ -158,7 +158,7 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
     whole = request.GET.get("content") == "all"
     room = chat.PageRoom.build_unlimited() if whole else chat.PageRoom()
     context = {
-        "event": panels.build_event_row(line),
+        "event": panels.build_event_row(row, line),
         **panels.build_named_context(row, line),
         "moment": moment,
         "message": draw_bubble(row, line, moment, room),

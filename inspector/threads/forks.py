@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -50,6 +51,9 @@ def fork_thread(request: HttpRequest, project: str, thread: str) -> HttpResponse
             return _redirect_to_origin(row, project, points.read(checkpoint))
         seq = asof.read(request, row).seq
         form = {"name": f"{thread[:100]}.fork-{seq}", "seq": seq, "problem": ""}
+        # A checkpoint that another thread has inherited led here.
+        if heir := request.GET.get("heir", ""):
+            form["heir"] = access.require_thread(visitor, heir).name
         return _render_form(request, visitor, row, form)
     name, sent = request.POST.get("name", ""), request.POST.get("seq", "")
     try:
@@ -68,7 +72,10 @@ def _redirect_to_origin(row: Thread, project: str, point: Point) -> HttpResponse
     """Redirect to the form of the checkpoint's own thread, an ancestor if inherited."""
     home, seq = checkpoints.find_origin(row, point)
     url = reverse("fork", kwargs={"project": project, "thread": home.name})
-    return HttpResponseRedirect(f"{url}?at_seq={seq}")
+    query: dict[str, Any] = {"at_seq": seq}
+    if home.id != row.id:
+        query["heir"] = row.name
+    return HttpResponseRedirect(f"{url}?{urlencode(query)}")
 
 
 def _render_form(

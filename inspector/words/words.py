@@ -106,6 +106,8 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "key": "A value under a name, until it is deleted or expires.",
         "task": "The agent's current job and its progress; one per thread.",
         "note": "A line an agent wrote for itself.",
+        "scratchpad": "The notes of a thread that are current; beyond the most notes "
+        "that the thread keeps, the oldest leave it. In Memory, Notes.",
         "checkpoint": "A saved point of working memory and working set, to return to.",
         "restore": "The return to a checkpoint; a restore of another checkpoint undoes "
         "it.",

@@ -78,7 +78,7 @@ class CorrectedLine:
 def list_correctable_lines(
     story: FactStory, views: Sequence[BlockView], *, at: datetime
 ) -> list[CorrectableLine]:
-    """List the lines that say the value of a fact, or an outdated value of its property.
+    """List the lines that say a fact's value, or an outdated value of its property.
 
     An outdated value is replaced with the fact's own if the fact is the only one that
     holds. One query.

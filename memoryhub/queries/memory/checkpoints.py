@@ -41,6 +41,8 @@ class CheckpointLine:
     counts: Mapping[str, Any]
     #: Names touched since the parent checkpoint; None: any name may have been touched.
     touched: int | None
+    #: Thread and seq of the checkpoint's event: an ancestor's if inherited.
+    origin: tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +179,7 @@ def _build_line(row: CheckpointRow, opened: OpenedEvent) -> CheckpointLine:
         parent=row.parent,
         counts=orjson.loads(row.counts),
         touched=row.touched,
+        origin=(row.event_thread, row.event_seq),
     )
 
 

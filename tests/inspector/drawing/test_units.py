@@ -25,3 +25,9 @@ def test_backticked_text_is_rendered_as_code(said: str, shown: str) -> None:
 
 def test_lone_backtick_stays_as_it_is() -> None:
     assert not hasattr(units.mark_code("It`s <b>"), "__html__")
+
+
+def test_counts_are_rendered_in_words() -> None:
+    counts = {"keys": 1, "has_task": True, "notes": 0, "pages": 1_200}
+    assert units.join_counts(counts) == "1 key, a task, no notes, 1,200 pages"
+    assert units.join_counts({"has_task": False}) == "no task"

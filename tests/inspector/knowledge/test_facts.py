@@ -257,7 +257,14 @@ def test_fact_is_corrected_in_place_and_undone(
     saved = owner.post(form, {"value": "Bergen", "how": "wrong", "since": ""})
     assert to_spans(every(ann, ended=True)) == [("Bergen", 0, None)]
     shown = fetch_text(owner, saved.headers["Location"])
-    assert "still says" in shown
+    assert "may still say an earlier value" in shown
+    assert "from Oslo to <b>Bergen</b>" in shown
+    assert f'href="{build_path(ann, "blocks")}/guest/edit"' in shown
+    # The line of the earlier value is offered, and not ticked.
+    again = fetch_text(
+        owner, f"{page}/{saved.headers['Location'].rpartition('=')[2]}/correct"
+    )
+    assert re.search(r'name="line" value="1:1:guest"(?! checked)', again)
     assert "Line 1 says" in fetch_text(viewer, build_path(ann, "blocks"))
     undo = re.search(r'action="([^"]+/undo)"', shown)
     assert undo
@@ -338,6 +345,17 @@ def test_axis_begins_where_most_facts_begin(
     assert "Some facts began before" in page
     for query in ("?whole=1", "?valid=28000000"):
         assert "Some facts began before" not in fetch_text(viewer, page_path + query)
+
+
+def test_axis_ends_where_most_of_it_lies_ahead(
+    agent: Agent, ann: Subject, viewer: Client
+) -> None:
+    say(agent, ann, claim("OSL", 0, 30_000))
+    page = fetch_text(viewer, build_path(ann))
+    assert "Some facts end after" in page
+    assert "Some facts end after" not in fetch_text(
+        viewer, f"{build_path(ann)}?whole=1"
+    )
 
 
 def test_memory_of_a_thread_shows_facts_as_known_then(

@@ -72,7 +72,7 @@ def test_checkpoint_tree_shows_abandoned_branches(viewer: Client, desk: Thread) 
     assert tree(desk, seq=1) == [(0, None, False)]
     page = text_of(viewer, f"{T}/checkpoints")
     assert "2 checkpoints, 1 automatic" in page
-    assert "2 touched" in page
+    assert "2 names written since" in page
     assert "restore" not in page.split('class="tree"')[1]
     assert ">automatic<" in text_of(viewer, f"{T}/checkpoints?auto=1")
     assert "No checkpoint as of" in text_of(viewer, f"{T}/checkpoints?at_seq=2")
@@ -322,9 +322,12 @@ def test_fork_starts_from_a_checkpoint(browser: Browser, desk: Thread) -> None:
     alt = "/p/acme/threads/alt"
     page = text_of(editor, f"{alt}/checkpoints")
     assert f"{alt}/checkpoints/-6/restore" in page
-    # An inherited checkpoint is forked in the thread that took it.
+    # An inherited checkpoint is shown and forked in the thread that took it.
+    assert re.search(rf'href="{T}\?at_seq=7"\s+data-row>before<', page)
+    assert f"{alt}?at_seq=-6" not in page
     answer = editor.get(f"{alt}/fork?checkpoint=-6")
-    assert answer.headers["Location"] == f"{T}/fork?at_seq=7"
+    assert answer.headers["Location"] == f"{T}/fork?at_seq=7&heir=alt"
+    assert "alt inherited it" in text_of(editor, answer.headers["Location"])
     assert editor.get(f"{alt}/fork?checkpoint=nobody").status_code == 404
     path = f"{alt}/checkpoints/-6/restore"
     assert editor.post(path, form_of(editor, path)).status_code == 302
