@@ -153,19 +153,27 @@ def _build_undone(request: HttpRequest, visit: PersonVisit) -> dict[str, Any]:
 def _list_stated(story: FactStory) -> list[tuple[AssertionLine, str]]:
     """List a fact's assertions, each with the value that it changed.
 
-    Empty for an assertion that states the same value, a value of an earlier time, or
-    one of several values that hold at once.
+    That is a retracted value of the same time, which it corrects, else the value that
+    was true just before. Empty for one of several values that hold at once.
     """
-    before = [*story.assertions[1:], None]
-    single = story.fact.cardinality == "single"
-    return [
-        (each, was.value if was and single and _is_change(was, each) else "")
-        for each, was in zip(story.assertions, before, strict=True)
+    if story.fact.cardinality != "single":
+        return [(each, "") for each in story.assertions]
+    return [(each, _find_value_before(each, story)) for each in story.assertions]
+
+
+def _find_value_before(each: AssertionLine, story: FactStory) -> str:
+    corrected = [
+        older.value
+        for older in story.assertions
+        if older.retracted_seq is not None
+        and older.seq < each.seq
+        and older.valid_from == each.valid_from
     ]
-
-
-def _is_change(was: AssertionLine, each: AssertionLine) -> bool:
-    return was.value != each.value and was.valid_from <= each.valid_from
+    earlier = [
+        fact.value for fact in story.timeline if fact.valid_from < each.valid_from
+    ]
+    was = (corrected[:1] or earlier[-1:] or [""])[0]
+    return "" if was == each.value else was
 
 
 def _list_block_lines(
