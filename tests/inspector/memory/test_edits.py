@@ -322,7 +322,7 @@ def test_closed_thread_offers_no_edit(editor: Client, desk: Thread) -> None:
         where = {"add-key": "keys"}.get(path, path.partition("/")[0])
         assert f'href="{T}/{where}#reopen">Reopen it…' in refused, path
     page = text_of(editor, f"{T}/checkpoints")
-    assert '<a href="#reopen">reopen to restore' in " ".join(page.split())
+    assert 'form="reopen">Reopen to restore<' in " ".join(page.split())
     assert '<form id="reopen"' in page
     form = {"version": get_version(desk, "seat"), "value": "1", "expiry": "never"}
     assert "The thread is closed" in send_form(editor, f"{T}/keys/seat/set", form, 409)
