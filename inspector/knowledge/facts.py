@@ -194,8 +194,8 @@ def _list_block_lines(
     lines = [(each, cut_to_line(texts[each.block][each.line - 1])) for each in found]
     earlier = [each for each in lines if each[0].outdated]
     earlier.sort(key=lambda each: not each[0].names_property)
-    said = [each for each in lines if not each[0].outdated]
-    return {"said": said, "earlier": earlier}
+    current = [each for each in lines if not each[0].outdated]
+    return {"said": current, "earlier": earlier}
 
 
 def _parse_digest(request: HttpRequest) -> str:
