@@ -63,7 +63,16 @@ _ABSENT = [
     "tombstone",
     "webhook",
 ]
-_ABSENT = "block erasure fact hold part receipt tombstone webhook".split()
+_ABSENT = [
+    "block",
+    "erasure",
+    "fact",
+    "hold",
+    "part",
+    "receipt",
+    "tombstone",
+    "webhook",
+]
 #: Events that are folded for a page as of a seq.
 AFTER = 500
 NEXT = re.compile(r'href="([^"]*[?&;]after=[^"]*)"')
