@@ -53,26 +53,6 @@ SEARCHES = (
 _ABSENT = (
     *("block", "erasure", "fact", "hold", "part", "receipt", "tombstone", "webhook"),
 )
-_ABSENT = [
-    "block",
-    "erasure",
-    "fact",
-    "hold",
-    "part",
-    "receipt",
-    "tombstone",
-    "webhook",
-]
-_ABSENT = [
-    "block",
-    "erasure",
-    "fact",
-    "hold",
-    "part",
-    "receipt",
-    "tombstone",
-    "webhook",
-]
 #: Events that are folded for a page as of a seq.
 AFTER = 500
 NEXT = re.compile(r'href="([^"]*[?&;]after=[^"]*)"')

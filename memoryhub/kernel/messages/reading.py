@@ -580,7 +580,7 @@ def _read_sealed(reading: _MessageReading, block: Block) -> None:
     """Read an item that only its own API can open, and the words that it has."""
     if isinstance(summary := block.get("content"), str):
         # Anthropic's compaction is a text that stands for the earlier messages.
-        reading.add_text(summary)
+        reading.add_text(summary, block, "anthropic")
     reading.thoughts.append(Thought(sent=block, vendor="responses"))
     reading.speakers.add("assistant")
 

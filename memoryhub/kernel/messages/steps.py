@@ -172,15 +172,30 @@ def remove_details(message: Message) -> Message:
 
     The same message if it has none of them.
     """
-    parts = tuple(map(_remove_part_details, message.parts))
+    own = message.role == "assistant"
+    parts = tuple(
+        _remove_part_details(part, own=own)
+        for part in message.parts
+        if not _is_detail(part)
+    )
     thoughts = tuple(map(_remove_thought_details, message.thoughts))
     if (message.phases, message.parts, message.thoughts) == ((), parts, thoughts):
         return message
     return replace(message, phases=(), parts=parts, thoughts=thoughts)
 
 
-def _remove_part_details(part: MessagePart) -> MessagePart:
-    return replace(part, sent=None, vendor=None) if part.kind == "data" else part
+def _is_detail(part: MessagePart) -> bool:
+    """Tell whether requests of `pack/2` lack a part as a whole."""
+    sent = part.sent if isinstance(part.sent, dict) else {}
+    return sent.get("type") == "compaction" or (part.kind == "text" and not part.words)
+
+
+def _remove_part_details(part: MessagePart, *, own: bool) -> MessagePart:
+    """Return a part without what came with it; a model's `own` media are words."""
+    drawn = own and part.kind != "text" and part.vendor == "gemini"
+    if part.kind == "data" or drawn:
+        return replace(part, sent=None, vendor=None)
+    return part
 
 
 def _remove_thought_details(thought: Thought) -> Thought:

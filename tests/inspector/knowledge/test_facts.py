@@ -275,8 +275,8 @@ def test_fact_is_corrected_in_place_and_undone(
     assert "Undone: what" in fetch_text(owner, undone.headers["Location"])
     assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
     # Undone already: the page says that it can't be undone once more.
-    again = owner.post(undo[1])
-    assert "can't be undone" in fetch_text(owner, again.headers["Location"])
+    repeated = owner.post(undo[1])
+    assert "can't be undone" in fetch_text(owner, repeated.headers["Location"])
 
 
 def test_fact_is_corrected_with_lines_of_blocks(

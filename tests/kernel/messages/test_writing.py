@@ -671,6 +671,28 @@ def test_pictures_of_a_document_are_pictures() -> None:
     assert "image_url" not in old[0]
 
 
+def test_requests_of_version_2_lack_what_came_after_them() -> None:
+    picture = {"inlineData": {"mimeType": "image/png", "data": PNG}}
+    drawn = {"role": "model", "parts": [{**picture, "thoughtSignature": "CiQC"}]}
+    ended = {"role": "model", "parts": [{"text": "", "thoughtSignature": "CiQC"}]}
+    summary = {"type": "compaction", "content": "Ann has a dog."}
+    summed = {"role": "assistant", "content": [summary]}
+    cases: list[tuple[Json, Vendor, str]] = [
+        (drawn, "gemini", "[image, png]"),
+        (ended, "gemini", ""),
+        (summed, "anthropic", ""),
+    ]
+    for message, vendor, old in cases:
+        shown = ShownMessage(message=reading.read(message), seed="1")
+        (new,), (less,) = (
+            writing.write([shown], vendor, ids=RequestIds(), detailed=detailed)
+            for detailed in (True, False)
+        )
+        assert new != less
+        assert old in "".join(less)
+        assert bool(old) == bool(less)
+
+
 def test_contents_of_gemini_models_in_a_row_are_one() -> None:
     talk = [
         *(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.messages.message import Role
 from memoryhub.kernel.messages.reading import read
+from memoryhub.kernel.state.events import Role
 from memoryhub.queries.turns.matches import build_query, has_no_answer
 
 CALL = {
