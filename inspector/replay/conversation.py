@@ -1,4 +1,4 @@
-"""Conversation at an event: its newest messages, and which the model sees."""
+"""Conversation at an event: the messages around it, and which the model sees."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.slots import SlotLine
 from memoryhub.queries.turns import turns
 
-#: Newest messages shown at a moment: about a turn, so that it is seen at once.
-NEWEST = 5
+#: Messages shown before and after the event's message, and newest messages shown: few,
+#: so that the moment is seen at once.
+BEFORE, AFTER, NEWEST = 1, 1, 5
+#: Messages on each side while the thumb is dragged; no others are shown then.
+PASSING = 2
 #: Characters shown of one message, and of all messages.
 MESSAGE_CHARS, PANE_CHARS = 8_192, 49_152
-#: Most messages before the newest that are shown rather than folded.
+#: Most messages between two windows that are shown rather than folded.
 _FEW = 3
 
 
@@ -74,18 +77,21 @@ class FoldedMessages:
 def draw_conversation(
     scene: ThreadScene, line: ThreadEventLine | None, state: ThreadState | None
 ) -> Context:
-    """Draw the newest messages as of an event. Nine queries, more in a fork.
+    """Draw the messages around an event. Nine queries, more in a fork.
 
     Without a state the context does not say what the model sees.
     """
     thread, seq = scene.thread, scene.seq
     total = slots.count_slots(thread, at_seq=seq)
     here = min(locate_slot(line, total - 1), total - 1)
-    window = pick_newest(total)
-    found = slots.get_slots(thread, [*window])
+    windows = (
+        [pick_passing(here, total)] if scene.passing else split_windows(here, total)
+    )
+    wanted = [index for window in windows for index in window]
+    found = slots.get_slots(thread, wanted)
     stand = _list_standings(scene, found, state) if state else {}
     packed = _get_packed_tokens(scene, found) if state else {}
-    parts = _build_parts(found, stand, window, state, here=here, packed=packed)
+    parts = _build_parts(found, stand, windows, state, here=here, packed=packed)
     return {"parts": parts, "total": total}
 
 
@@ -101,38 +107,52 @@ def locate_slot(line: ThreadEventLine | None, newest: int) -> int:
     return newest
 
 
-def pick_newest(total: int) -> range:
-    """Pick the newest messages of so many, and few older ones rather than a fold."""
-    first = total - NEWEST
-    return range(0 if first <= _FEW else first, total)
+def split_windows(here: int, total: int) -> list[range]:
+    """Split into the messages around `here` and the newest; one range if close."""
+    if total <= 0:
+        return []
+    around = range(max(0, here - BEFORE), min(total, here + AFTER + 1))
+    newest = range(max(0, total - NEWEST), total)
+    joined = newest.start <= around.stop + _FEW
+    first = min(around.start, newest.start) if joined else around.start
+    first = 0 if first <= _FEW else first
+    return [range(first, total)] if joined else [range(first, around.stop), newest]
+
+
+def pick_passing(here: int, total: int) -> range:
+    """Pick the few messages around one that are shown while the thumb is dragged."""
+    return range(max(0, here - PASSING), min(total, here + PASSING + 1))
 
 
 def _build_parts(
     found: Sequence[SlotLine],
     stand: dict[int, MessageStanding],
-    window: range,
+    windows: Sequence[range],
     state: ThreadState | None,
     *,
     here: int,
     packed: dict[int, int],
 ) -> list[PaneMessage | FoldedMessages]:
-    """Build the shown messages in order, after the older ones as a fold."""
+    """Build the shown messages in order, with the folded runs between them."""
     room = chat.PageRoom(left=PANE_CHARS, per_payload=MESSAGE_CHARS)
-    parts, turn = list[PaneMessage | FoldedMessages](), -1
-    if window.start and state is not None:
-        parts.append(_fold_messages(0, window.start - 1, state))
-    for slot in found:
-        marked = slot.turn if slot.turn != turn and slot.turn else None
-        parts.append(
-            PaneMessage(
-                bubble=chat.build_bubble(slot, room),
-                standing=stand.get(slot.index),
-                turn=marked,
-                packed=packed.get(marked) if marked else None,
-                here=slot.index == here,
+    parts, end = list[PaneMessage | FoldedMessages](), 0
+    by_index = {slot.index: slot for slot in found}
+    for window in windows:
+        if window.start > end and state is not None:
+            parts.append(_fold_messages(end, window.start - 1, state))
+        end, turn = window.stop, -1
+        for slot in (by_index[n] for n in window if n in by_index):
+            marked = slot.turn if slot.turn != turn and slot.turn else None
+            parts.append(
+                PaneMessage(
+                    bubble=chat.build_bubble(slot, room),
+                    standing=stand.get(slot.index),
+                    turn=marked,
+                    packed=packed.get(marked) if marked else None,
+                    here=slot.index == here,
+                )
             )
-        )
-        turn = slot.turn
+            turn = slot.turn
     return parts
 
 

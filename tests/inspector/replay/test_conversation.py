@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from inspector.replay.conversation import pick_newest
+from inspector.replay.conversation import split_windows
 from memoryhub.services.access.api_keys import Agent
 from tests.inspector.paged import make_paged, text_of
 
@@ -21,7 +21,16 @@ def test_conversation_shows_what_its_turns_packed(viewer: Client, agent: Agent) 
 
 
 @pytest.mark.parametrize(
-    ("total", "first"), [(0, 0), (5, 0), (8, 0), (9, 4), (100, 95)]
+    ("here", "total", "windows"),
+    [
+        (0, 0, []),
+        (4, 5, [range(5)]),
+        (99, 100, [range(95, 100)]),
+        (90, 100, [range(89, 100)]),
+        (20, 100, [range(19, 22), range(95, 100)]),
+    ],
 )
-def test_conversation_opens_with_the_newest_messages(total: int, first: int) -> None:
-    assert pick_newest(total) == range(first, total)
+def test_conversation_shows_the_event_s_message_and_the_newest(
+    here: int, total: int, windows: list[range]
+) -> None:
+    assert split_windows(here, total) == windows

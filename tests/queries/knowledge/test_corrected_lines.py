@@ -37,6 +37,7 @@ def test_line_is_offered_unless_something_stands_in_the_way(agent: Agent) -> Non
         (LineChoice("guest", 1, 1), None, 3),
         (LineChoice("guest", 1, 2), "otherwise", 1),
         (LineChoice("guest", 1, 3), None, 5),
+        (LineChoice("guest", 1, 4), None, 3),
     ]
     # What is no longer true is offered nowhere: another value holds.
     assert list_lines(seq - 1) == [(LineChoice("guest", 1, 4), "outdated", 3)]
