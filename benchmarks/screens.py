@@ -120,11 +120,11 @@ def _dearest(
     middle = median(ratio for ratio, _, _ in costs)
     dearest = "; ".join(f"{name}: {behind}" for _, behind, name in costs[:5])
     return Figure(
-        question=f"CPU of the dearest of {len(pairs)} pages of the inspector on a "
-        "large database ÷ on a small one",
+        question="CPU of the inspector's dearest page on a large database ÷ on a small "
+        "one",
         value=costs[0][0],
         goal=Goal(most=2),
-        behind=f"{dearest}; the middle page {middle:.2f}×; {told}",
+        behind=f"{dearest}; the middle of {len(pairs)} pages {middle:.2f}×; {told}",
     )
 
 
