@@ -35,5 +35,8 @@ def _split_figures(
     check: ServerCheck,
 ) -> tuple[Mapping[str, datetime], Mapping[str, Any]]:
     """Split a check's times from its other figures; the page draws them differently."""
-    times = {n: v for n, v in check.figures.items() if isinstance(v, datetime)}
-    return times, {n: v for n, v in check.figures.items() if n not in times}
+    found = check.figures
+    others = {n: v for n, v in found.items() if not isinstance(v, datetime)}
+    # The instant of a chain's or a scan's newest line; Health names it alike.
+    times = {"newest line" if n == "at" else n: found[n] for n in found.keys() - others}
+    return times, others
