@@ -47,8 +47,8 @@
   const tell = () => (tellTimes(), countDown());
 
   // On a narrow page the tab at hand is in sight.
-  for (const tab of document.querySelectorAll(".scroll-tabs [aria-current]")) {
-    const bar = tab.closest(".scroll-tabs"), [{ left, width }, seen] = [tab, bar].map((each) => each.getBoundingClientRect());
+  for (const tab of document.querySelectorAll(":is(.scroll-tabs, .seg.views) [aria-current]")) {
+    const bar = tab.closest(".scroll-tabs, .seg.views"), [{ left, width }, seen] = [tab, bar].map((each) => each.getBoundingClientRect());
     bar.scrollLeft += left + width / 2 - (seen.left + seen.width / 2);
   }
 

@@ -183,8 +183,8 @@ def noun(event_type: str) -> str:
 
 @register.filter
 def with_sign(value: int) -> str:
-    """Render a number with its sign: +3, -1,200."""
-    return f"{value:+,}"
+    """Render a number with its sign: +3, −1,200."""
+    return f"{value:+,}".replace("-", "\N{MINUS SIGN}")
 
 
 @register.filter
