@@ -40,9 +40,9 @@ START = datetime(2026, 3, 4, 12, 0, 1, tzinfo=UTC)
 QUERIES = ("", "at_seq=3&open=2,3&content=1", "at_turn=1&content=all", "q=-zzz&limit=1")
 ROUTES = {route.name: route for route in list_routes()}
 OF_THREADS = {name for name in ROUTES if "thread" in ROUTES[name].parameters}
-#: Pages that list threads with last messages, or events of threads.
+#: Pages that list threads or people with last words, or events of threads.
 LISTS = {"overview", "overview-panel", "threads", "episodes", "subject"}
-LISTS.add("marked-turns")
+LISTS |= {"marked-turns", "subjects"}
 #: Pages of a person's memory.
 PERSON = {"facts", "blocks", "recall", "fact-add", "fact-act", "fact-correct"}
 PERSON |= {"block-add", "block-edit"}
