@@ -55,7 +55,8 @@ STATE_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
         State.ROWS_ERASED: "Contents, names and everything derived are gone",
         State.CACHES_PURGED: "Open screens are cleared, and other processes notified",
         State.SCRUBBED: "The database no longer holds the bytes",
-        State.VERIFIED: "A separate sweep and a separate scan found nothing left",
+        State.VERIFIED: "A separate sweep and a separate scan found nothing left but "
+        "words that others use too",
         State.COMPLETE: "The receipt is signed, and the ledger has the end",
     }
 )

@@ -160,6 +160,8 @@ def test_receipt_is_shown_downloaded_and_verified(
     assert "badge ok" in page
     assert "Planned and fenced differ" not in page
     assert "what this server holds is gone" in page
+    assert "with how long each remains" in page
+    assert "Found, as others use it too</dt><dd>" in page
     backups = orjson.loads(receipt.text)["residue"][0]
     for shown in (page, text_of(officer.get(f"{P}/subjects/{ann.id}"))):
         assert "Names of threads, agents, sessions, labels," in shown
