@@ -30,6 +30,7 @@ from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.memory import restorations
+from memoryhub.queries.memory.restorations import Drift
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import event_search, events, timeline
 from memoryhub.queries.threads.event_search import EventStretch
@@ -125,14 +126,17 @@ class LandingNotice:
 
     event: ThreadEventLine
     undo: RestoreUndo | None
-    #: Head of the preview before a restore.
+    #: Head of the preview before a restore, and what differed from the preview.
     seen: int
+    drift: Drift | None
+    #: Name of the thread that a fork descends from; empty for a restore.
+    parent: str
 
 
 def find_landing(request: HttpRequest, visit: Visit) -> LandingNotice | None:
     """Find the restore or fork that the URL names as just saved.
 
-    No query without `saved` in the URL. Raises InvalidError.
+    No query without `saved` in the URL; at most ten with it. Raises InvalidError.
     """
     seq = asof.read_number(request, "saved")
     if not visit.editable or seq is None or not 1 <= seq <= visit.row.head_seq:
@@ -140,8 +144,13 @@ def find_landing(request: HttpRequest, visit: Visit) -> LandingNotice | None:
     line = events.get_event(visit.row, seq)
     if line.type not in _LANDINGS:
         return None
+    seen = _parse_seen(request)
     return LandingNotice(
-        event=line, undo=_find_undo(visit.row, line), seen=_parse_seen(request)
+        event=line,
+        undo=_find_undo(visit.row, line),
+        seen=seen,
+        drift=restorations.get_drift(visit.row, line, seen=seen),
+        parent=panels.build_named_context(visit.row, line)["parent"],
     )
 
 

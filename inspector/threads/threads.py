@@ -46,8 +46,8 @@ from memoryhub.services.threads import operator_threads
 
 #: Default order.
 _SORT = "active"
-#: Path of a list behind its thread.
-_VIEW = re.compile("[a-z]{1,20}")
+#: Path of a list behind its thread, or of the form that restores a checkpoint.
+_VIEW = re.compile(r"[a-z]{1,20}|checkpoints/-?[0-9]{1,18}/restore")
 #: Time ranges since the last activity that the page links to, in hours.
 RANGES = {"15m": 0.25, "1h": 1, "24h": 24, "7d": 168, "30d": 720}
 
@@ -307,7 +307,7 @@ def close(request: HttpRequest, project: str, thread: str) -> HttpResponse:
 @require_post
 @require_signed_in
 def reopen(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Reopen a thread, and return to the page of the thread that had the form."""
+    """Reopen a thread, and go to the page of the thread that the form names."""
     visitor = access.require_visitor(request, project)
     row = access.require_thread(visitor, thread)
     visitor.require_role(Membership.Role.EDITOR)

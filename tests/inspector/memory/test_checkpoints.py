@@ -207,6 +207,7 @@ def test_restore_keeps_history_and_can_be_undone(
     assert (answer.status_code, answer.headers["Location"]) == (302, where)
     landing = text_of(editor, where)
     assert f'href="{T}/events/20?seen=18"' in landing
+    assert "Nothing differed from the preview" in landing
     assert f'href="{T}/checkpoints/19/restore?part=keys' in landing
     assert 'class="saved"' not in text_of(browser("viewer"), where)
     assert keys.get_key(row_of(desk), "seat").value == "14C"
@@ -238,7 +239,11 @@ def test_restore_reports_events_newer_than_its_preview(
     memory_acts.add_notes(agent, "Not in the preview.", thread="desk")
     answer: Any = editor.post(f"{T}/checkpoints/12/restore", form)
     assert answer.headers["Location"] == f"{T}?saved=24&seen=18"
+    landing = text_of(editor, f"{T}?saved=24&seen=18")
+    assert "Nothing differed" not in landing
     page = text_of(editor, f"{T}/events/24?seen=18")
+    listed = page.partition('id="differed"')[2].partition("</section>")[0]
+    assert listed in landing
     assert "4 events came after the preview" in page
     assert f"{T}?at_seq=22&base=18" in page
     told = page.partition('id="differed"')[2].partition("</section>")[0]

@@ -377,7 +377,11 @@ def test_editor_forks_at_an_event(browser: object, acme: Project, talk: Thread) 
     made = editor.post(f"{T}/fork", {"name": "other", "seq": "4"})
     assert made.headers["Location"] == "/p/acme/threads/other?saved=1"
     landing = editor.get(made.headers["Location"]).content.decode()
-    assert 'Forked: <a href="/p/acme/threads/other/events/1">' in landing
+    assert re.search(
+        r'Forked from <a\s+href="/p/acme/threads/t-1\?at_seq=4">t-1 at event\s+4</a>: '
+        r'<a\s+href="/p/acme/threads/other/events/1"',
+        landing,
+    )
     assert Thread.objects.get(name="other").slot_count == 3
     taken = editor.post(f"{T}/fork", {"name": "other", "seq": "4"})
     assert taken.status_code == 409

@@ -314,7 +314,8 @@ def test_closing_a_thread_requires_an_editor(
 def test_closed_thread_is_reopened(browser: Browser, three: None) -> None:
     client = browser("editor")
     client.post(f"{LIST}/alpha/close", {"reason": "completed"})
-    for view, page in (("checkpoints", "/checkpoints"), ("//evil.example", "")):
+    form = "checkpoints/-6/restore"
+    for view, page in (("keys", "/keys"), (form, f"/{form}"), ("//evil.example", "")):
         back = client.post(f"{LIST}/alpha/reopen", {"view": view})
         assert back.headers["Location"] == f"{LIST}/alpha{page}"
     assert Thread.objects.get(name="alpha").status == "open"
