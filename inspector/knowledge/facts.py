@@ -89,6 +89,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "axis": axis,
         "ticks": [*axis.iter_ticks()],
         "valid_at": at,
+        "picked": valid is not None,
         "valid": int(at.timestamp() // 60),
         "valid_x": f"{axis.to_percent(at):.2f}%",
         "today_x": f"{axis.to_percent(now):.2f}%",

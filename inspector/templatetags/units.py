@@ -49,15 +49,17 @@ def number(value: float | None) -> str:
 
 @register.filter
 def join_counts(counts: Mapping[str, int]) -> str:
-    """Render `{"keys": 1, "has_task": True, "notes": 0}`: `1 key, a task, no notes`."""
+    """Render `{"keys": 1, "has_task": True, "notes": 0}`: `1 key, a task`.
+
+    Renders `nothing` without any.
+    """
     shown = []
     for name, count in counts.items():
-        if not name.startswith("has_"):
-            named = name.removesuffix("s") if count == 1 else name
-            shown.append(f"{count:,} {named}" if count else f"no {named}")
-        else:
-            shown.append(f"{'a' if count else 'no'} {name.removeprefix('has_')}")
-    return ", ".join(shown)
+        if count and name.startswith("has_"):
+            shown.append(f"a {name.removeprefix('has_')}")
+        elif count:
+            shown.append(f"{count:,} {name.removesuffix('s') if count == 1 else name}")
+    return ", ".join(shown) or "nothing"
 
 
 @register.filter

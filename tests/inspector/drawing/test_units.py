@@ -29,5 +29,5 @@ def test_lone_backtick_stays_as_it_is() -> None:
 
 def test_counts_are_rendered_in_words() -> None:
     counts = {"keys": 1, "has_task": True, "notes": 0, "pages": 1_200}
-    assert units.join_counts(counts) == "1 key, a task, no notes, 1,200 pages"
-    assert units.join_counts({"has_task": False}) == "no task"
+    assert units.join_counts(counts) == "1 key, a task, 1,200 pages"
+    assert units.join_counts({"has_task": False, "keys": 0}) == "nothing"

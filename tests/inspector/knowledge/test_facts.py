@@ -307,7 +307,7 @@ def test_fact_is_corrected_with_lines_of_blocks(
     assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
     saved = owner.post(form, {**sent, "line": ["2:2:guest"]})
     shown = fetch_text(owner, saved.headers["Location"])
-    assert re.search(r"It changed line 2 of\s+<a [^>]*#block-guest", shown)
+    assert re.search(r"It changed line\s+2 of\s+<a [^>]*#block-guest", shown)
     assert "Lives in Bergen." in fetch_text(owner, build_path(ann, "blocks"))
     write(agent, ann, "guest", "Lives in Lima.")
     undo = re.search(r'action="([^"]+/undo)"', shown)

@@ -72,7 +72,7 @@ def test_checkpoint_tree_shows_abandoned_branches(viewer: Client, desk: Thread) 
     assert tree(desk, seq=1) == [(0, None, False)]
     page = text_of(viewer, f"{T}/checkpoints")
     assert "2 checkpoints, 1 automatic" in page
-    assert "2 of its names written" in page
+    assert "2 keys written" in page
     assert "restore" not in page.split('class="tree"')[1]
     assert ">automatic<" in text_of(viewer, f"{T}/checkpoints?auto=1")
     assert "No checkpoint as of" in text_of(viewer, f"{T}/checkpoints?at_seq=2")
