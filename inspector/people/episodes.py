@@ -21,6 +21,7 @@ from inspector.access.access import (
 )
 from inspector.drawing import chat
 from inspector.drawing.chat import Bubble, PageRoom
+from inspector.lists import person_visits
 from inspector.web import asof, shell
 from inspector.web.methods import require_post
 from memoryhub.errors import InvalidError
@@ -88,6 +89,7 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     requests = pending.get_knowledge(row).requested.items()
     context = {
         "subject": row,
+        "hint": person_visits.find_hint(visitor, row),
         "listed": _build_shown(found.items, outcomes),
         "pending": pending.count(row),
         "requested": sum(len(of) for _, of in requests),

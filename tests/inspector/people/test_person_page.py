@@ -60,7 +60,9 @@ def test_person_page_shows_memory_with_links(browser: Browser, ann: Subject) -> 
         'name="query"',
     ):
         assert part in text, part
-    assert re.search("<h1>Person", text)
+    head = re.search("<h1>Person.*?</h1>(.*?)<nav", text, re.DOTALL)
+    assert head is not None
+    assert "Ann flies." in head[1]
     assert "Subject" not in text
 
 
