@@ -99,7 +99,8 @@ def render_page(
     where = {"project": visit.visitor.project.slug}
     around = {
         "subject": visit.subject,
-        "hint": find_hint(visit.visitor, visit.subject),
+        # The line is of now: a page of the past has none.
+        "hint": find_hint(visit.visitor, visit.subject) if moment.live else "",
         "base": reverse("subject", kwargs=visit.names),
         "home": reverse("thread", kwargs={**where, "thread": home.row.name})
         if home
