@@ -381,7 +381,8 @@ def _iter_numbered(
             continue
         n = int(word)
         for names, least, most, title, path in kinds:
-            if before in called and before not in names:
+            # Among other words a number is a part of a text.
+            if before not in (names if before in called or len(words) > 1 else ("",)):
                 continue
             if least <= n <= most:
                 yield PaletteTarget(

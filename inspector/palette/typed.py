@@ -70,7 +70,10 @@ def _parse_tokens(text: str) -> TypedSearch:
     tokens = _TOKEN.findall(text)
     terms = [term for token in tokens if (term := _parse_term(token)) is not None]
     says = _has_search_words(_parse_query(text))
-    plain = [each for each in tokens if names.is_valid(each) and not _is_filter(each)]
+    plain = [each for each in tokens if not _is_filter(each)]
+    # A name that lacks a typed word is no result, so no part of a sentence names one.
+    if not all(map(names.is_valid, plain)):
+        plain = []
     return TypedSearch(
         text=text,
         words=() if terms else tuple(plain[: search.MAX_TERMS]),

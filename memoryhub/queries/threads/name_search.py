@@ -1,4 +1,4 @@
-"""Search by part of a name: of threads, and of one thread's pages and keys.
+"""Search by parts of a name: of threads, and of one thread's pages and keys.
 
 Never writes. Names are ASCII, and search ignores case. No index covers the middle of a
 name, so each search reads only the newest names: the cost is bounded, whatever a
@@ -7,10 +7,9 @@ project holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 from django.db.models import Q
 
@@ -24,10 +23,6 @@ from memoryhub.queries.threads.threads import ThreadLine
 
 #: Maximum number of names searched, newest first.
 LOOKED_AT = 5_000
-#: Number of matching names that are ranked.
-_RANKED = 50
-
-Named = TypeVar("Named")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +43,10 @@ def list_threads(
     limit: int,
     restricted: bool = True,
 ) -> list[ThreadLine]:
-    """List threads that match the terms and a word by name, best first.
+    """List threads that match the terms and have all words in their names.
 
-    Names with the most words come first, ties by latest move. Without words, the newest
-    threads. One query, which reads the 5,000 threads that moved last.
+    The latest move comes first. One query, which reads the 5,000 threads that moved
+    last.
     """
     rows = catalogue.filter_threads(
         project, terms=terms, now=now, restricted=restricted
@@ -61,12 +56,11 @@ def list_threads(
         newest = Thread.objects.filter(project=project).order_by("-listed_at", "id")
         rows = rows.filter(_build_condition("name", words))
         rows = rows.filter(id__in=newest.values("id")[:LOOKED_AT])
-    found = _rank_rows(rows[: _RANKED if words else limit], words, lambda row: row.name)
-    return [ThreadLine.from_row(row) for row in found[:limit]]
+    return [ThreadLine.from_row(row) for row in rows[:limit]]
 
 
 def list_pages(thread: Thread, words: Sequence[str], *, limit: int) -> list[PageName]:
-    """List pages whose ids contain a word, best first; in a fork its own only.
+    """List pages whose ids contain all words, newest first; in a fork its own only.
 
     One query, which reads the 5,000 pages that were created or changed last.
     """
@@ -74,41 +68,26 @@ def list_pages(thread: Thread, words: Sequence[str], *, limit: int) -> list[Page
     newest = rows.values("page_id")[:LOOKED_AT]
     live = rows.filter(_build_condition("page_id", words), deleted_seq=None)
     live = live.filter(page_id__in=newest)
-    found = _rank_rows(live[:_RANKED], words, lambda row: row.page_id)
     return [
         PageName(page_id=row.page_id, type=row.type, tokens=row.tokens)
-        for row in found[:limit]
+        for row in live[:limit]
     ]
 
 
 def list_keys(
     thread: Thread, words: Sequence[str], *, now: datetime, limit: int
 ) -> list[str]:
-    """List keys whose names contain a word, best first. One query.
+    """List keys whose names contain all words, by name. One query.
 
     The query reads all keys of the thread, whose number its key limit bounds.
     """
     alive = Q(expires_at=None) | Q(expires_at__gt=now)
     rows = Key.objects.filter(alive, _build_condition("key", words), thread=thread)
-    names = rows.order_by("key").values_list("key", flat=True)[:_RANKED]
-    return _rank_rows(names, words, str)[:limit]
+    return [*rows.order_by("key").values_list("key", flat=True)[:limit]]
 
 
 def _build_condition(column: str, words: Iterable[str]) -> Q:
     found = Q()
     for word in words:
-        found |= Q(**{f"{column}__icontains": word})
+        found &= Q(**{f"{column}__icontains": word})
     return found
-
-
-def _rank_rows(
-    rows: Iterable[Named], words: Sequence[str], name_of: Callable[[Named], str]
-) -> list[Named]:
-    """Sort by number of words in a name; ties keep their order."""
-    folded = [word.lower() for word in words]
-
-    def compute_score(row: Named) -> int:
-        name = name_of(row).lower()
-        return -sum(word in name for word in folded)
-
-    return sorted(rows, key=compute_score)

@@ -348,11 +348,11 @@ def test_project_scan_goes_in_steps_from_the_newest_thread(
     newest = Thread.objects.filter(name__in=many).order_by("-listed_at", "id")
     order = list(newest.values_list("name", flat=True))
     assert seen == order[: contents.FOUND_IN]
-    looked = f"searched {contents.FOUND_IN} of {len(many)}, newest first"
+    looked = f"searched {contents.FOUND_IN} of {len(many)} threads, newest first"
     assert looked in " ".join(first.split())
     rest = look(viewer, "ferry", "said", **without_stop(scan_of(first)))
     assert threads_in(rest) == order[contents.FOUND_IN :]
-    assert "16 matches in 8 threads · searched 8 of 8, newest first" in " ".join(
+    assert "16 matches in 8 threads · searched 8 of 8 threads, newest" in " ".join(
         rest.split()
     )
     assert "Stop" not in rest
@@ -414,7 +414,9 @@ def test_project_scan_shows_an_old_phrase_before_newer_weaker_hits(
     assert [threads_in(each) for each in lists] == [["talk-0"], ["talk-1"], ["talk-0"]]
     rest = look(viewer, "slow night ferry", "said", **without_stop(scan_of(page)))
     assert threads_in(rest) == ["talk-7"]
-    assert "now for some words, searched 1 of 8" in " ".join(rest.split())
+    assert "so far · some of these words: searched 1 of 8 threads" in " ".join(
+        rest.split()
+    )
 
 
 def test_search_reads_are_audited(

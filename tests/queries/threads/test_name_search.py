@@ -41,10 +41,11 @@ def test_thread_is_found_by_any_part_of_its_name(threads: None, acme: Project) -
     assert list_names(acme, "oslo") == []
 
 
-def test_thread_names_that_match_more_words_come_first(
+def test_name_that_lacks_a_typed_word_is_not_found(
     threads: None, acme: Project
 ) -> None:
-    assert list_names(acme, "lisbon", "storm")[0] == "rebook-lisbon-storm"
+    assert list_names(acme, "lisbon", "storm") == ["rebook-lisbon-storm"]
+    assert list_names(acme, "door", "book") == []
 
 
 def test_thread_search_without_words_lists_the_newest_first(
