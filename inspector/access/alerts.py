@@ -173,6 +173,7 @@ def _render_page(
             (each, silences.get(each.check_key))
             for each in queries.list_open_alerts(project)
         ],
+        "flags": queries.list_thread_checks(project),
         "named": queries.list_alert_threads(project, restricted=visitor.officer),
         "history": queries.list_ended_alerts(project),
         "titles": queries.TITLES,

@@ -69,7 +69,7 @@ class RulerStretch:
 
 
 def draw_window_bar(observer: Observer, seen: Observing) -> MarkedBar:
-    """Draw the contents of a request that shows every message.
+    """Draw the need: a request with the log in place of the messages it replaces.
 
     Messages count with their own tokens, as on the rest of the page; what a request
     adds to each message is a part of its own.
@@ -88,8 +88,13 @@ def draw_window_bar(observer: Observer, seen: Observing) -> MarkedBar:
         ("free", "free", max(0, observer.window - observer.need), ""),
     )
     at = observer.activate_at
+    shown = (
+        "the log in place of the messages that it replaces"
+        if observer.log
+        else "all messages"
+    )
     return MarkedBar(
-        label=f"A request with all messages: {observer.need:,} of {observer.window:,} "
+        label=f"A request with {shown}: {observer.need:,} of {observer.window:,} "
         "tokens",
         parts=bars.stack_segments(sizes, whole),
         above=BarMark(

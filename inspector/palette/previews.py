@@ -40,16 +40,21 @@ def build_preview(
         view = page_views.get_page(row, page, seq=seq)
     except Refusal:
         return around
+    leaving = _build_leaving(row, view)
+    carried = [each.turn for each in reversed(view.uses.carried)]
+    left = leaving["left"]
     return {
         **around,
-        **_build_leaving(row, view),
+        **leaving,
         "view": view,
         "marked": _build_excerpt(view, words),
         "line": lifelines.draw(
             view.life, head=view.head, here=None if at_seq is None else view.clock
         ),
         "axis": lifelines.place_ticks(view.ticks, head=view.head),
-        "carried": [each.turn for each in reversed(view.uses.carried)],
+        "carried": carried,
+        # A text may be recalled after it has left.
+        "again": [turn for turn in carried if left and turn > left.turn],
         "made": view.life.find_first("made", after=0),
     }
 

@@ -368,6 +368,7 @@ def _build_contents(
         "brought": brought,
         "brought_used": sum(used.used for used in brought),
         "groups": request_rows.list_groups(shown),
+        "in_groups": sum(part.tokens for part in shown.parts),
         "cells": request_rows.draw_bar(shown, rows),
         "rows_by_section": request_rows.group_by_section(rows),
         "first_place": first + 1,

@@ -49,7 +49,8 @@ class Observer:
     cursor: int
     watermark: int
     gaps: tuple[tuple[int, int], ...]
-    #: Tokens that requests may hold, and tokens that the whole thread would need.
+    #: Tokens that requests may hold, and tokens that a request needs with the log in
+    #: place of the messages that it replaces.
     window: int
     need: int
     pins: int

@@ -114,6 +114,11 @@ def list_alert_threads(project: Project, *, restricted: bool) -> dict[str, list[
     }
 
 
+def list_thread_checks(project: Project) -> set[str]:
+    """List the checks whose alerts count threads. No query."""
+    return {each.flag for each in list_verdicts(Thresholds.from_project(project))}
+
+
 def list_ended_alerts(project: Project) -> list[Alert]:
     """List the newest ended alerts with their notices. Two queries."""
     return list(_select_alerts(project).filter(ended_at__isnull=False)[:SHOWN])
