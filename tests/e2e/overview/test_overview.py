@@ -144,7 +144,7 @@ def test_threshold_links_to_its_health_check(troubled: Agent, page: Page) -> Non
     page.locator(".ill").get_by_role("link", name="limit 2", exact=True).click()
     expect(page).to_have_url(re.compile("/health#thrashing$"))
     expect(page.locator("#thrashing")).to_contain_text("in the last 5 turns")
-    expect(page.locator("#thrashing")).to_contain_text("1 thread")
+    expect(page.locator("#thrashing")).to_contain_text("1 open thread")
 
 
 def test_overview_of_a_recorded_run_leads_to_the_first_bad_turn(
