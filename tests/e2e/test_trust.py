@@ -46,7 +46,7 @@ def test_health_verdict_is_equal_everywhere(restless: None, page: Page) -> None:
         rail = page.get_by_label(re.compile(r"^\d+ to look at$")).first.inner_text()
         main = page.locator("main").inner_text()
         numbers |= {rail, *re.findall(r"(\d+) (?:things? needs? a|to) look", main)}
-        assert not re.search(r"^All .*well$", main, re.M)
+        assert not re.search(r"^All .*well$", main, re.MULTILINE)
     assert len(numbers) == 1
     page.goto("/p/acme/")
     expect(page.locator("main")).to_contain_text(re.compile(r"worst restless\s+\d"))

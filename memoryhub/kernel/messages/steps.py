@@ -96,6 +96,15 @@ class _MessageStep:
     calls: list[Call] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
 
+    @property
+    def has_open_call(self) -> bool:
+        open_calls: list[Call | None] = [*self.calls]
+        for result in self.results:
+            number = match_call(result, open_calls)
+            if number is not None:
+                open_calls[number] = None
+        return any(open_calls)
+
 
 def split_message(message: Message) -> list[Message]:
     """Return the steps of an assistant's message as messages; alone if it has one.
@@ -120,7 +129,7 @@ def split_message(message: Message) -> list[Message]:
     merged = list[tuple[str | None, _MessageStep]]()
     for phase, step in zip(phases, found, strict=True):
         before = merged[-1][1] if merged else _MessageStep()
-        if step.thoughts or len(before.calls) <= len(before.results):
+        if step.thoughts or not before.has_open_call:
             merged.append((phase, step))
             continue
         # Some servers take no text between a call and its result.

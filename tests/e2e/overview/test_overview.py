@@ -201,4 +201,4 @@ def test_health_and_overview_both_warn_of_a_missing_key_backup(
         expect(page.locator("main")).to_contain_text("Key file of this server")
     journal.run(lambda: backup.record(keyring.get_ring(), at=timezone.now()))
     for path in ("/p/acme/", "/p/acme/health"):
-        assert heading(page, path) .endswith("well"), path
+        assert heading(page, path).endswith("well"), path
