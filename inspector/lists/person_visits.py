@@ -96,11 +96,12 @@ def render_page(
 ) -> HttpResponse:
     """Render a page of a person as of a moment, with the moment in the pill."""
     moment, home = visit.moment, visit.home
+    # The line is of now: a page of the past has none.
+    is_now = moment.live and not request.GET.get("known")
     where = {"project": visit.visitor.project.slug}
     around = {
         "subject": visit.subject,
-        # The line is of now: a page of the past has none.
-        "hint": find_hint(visit.visitor, visit.subject) if moment.live else "",
+        "hint": find_hint(visit.visitor, visit.subject) if is_now else "",
         "base": reverse("subject", kwargs=visit.names),
         "home": reverse("thread", kwargs={**where, "thread": home.row.name})
         if home
