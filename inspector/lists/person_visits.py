@@ -96,8 +96,8 @@ def render_page(
 ) -> HttpResponse:
     """Render a page of a person as of a moment, with the moment in the pill."""
     moment, home = visit.moment, visit.home
-    # The line is of now: a page of the past has none.
-    is_now = moment.live and not request.GET.get("known")
+    # The line is of now: a page of the past, or an answer of another day, has none.
+    is_now = moment.live and request.method == "GET" and not request.GET.get("known")
     where = {"project": visit.visitor.project.slug}
     around = {
         "subject": visit.subject,
