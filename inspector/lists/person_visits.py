@@ -79,7 +79,8 @@ def find_hint(visitor: Visitor, subject: Subject) -> str:
 
     Empty without one. Four queries; the home thread is audited as read.
     """
-    line = remembered.find_first_lines([subject.id]).get(subject.id)
+    found = remembered.find_first_lines([subject.id], restricted=visitor.officer)
+    line = found.get(subject.id)
     if line is None:
         return ""
     visitor.note_threads([line.home])

@@ -73,7 +73,8 @@ def _list_batch(
 def _build_lines(ask: ListRequest[Visitor]) -> Context:
     """Build the list, with a line of what is remembered of each person."""
     found = _list_batch(ask, ask.after, ask.limit)
-    lines = remembered.find_first_lines([line.id for line in found.items])
+    people = [line.id for line in found.items]
+    lines = remembered.find_first_lines(people, restricted=ask.where.officer)
     ask.where.note_threads(line.home for line in lines.values())
     words = {subject: cut_to_line(line.text) for subject, line in lines.items()}
     return {**screens.build_list_context(ask, found), "remembered": words}

@@ -14,6 +14,7 @@ from memoryhub.journal.rows.statements import PAGES_READ
 from memoryhub.kernel.state.pages import BLOCK, FULL
 from memoryhub.models.assertions import Assertion
 from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.people.subject_lists import LIVING
 from memoryhub.queries.threads.events import EventAddress, get_rows_at
@@ -33,16 +34,18 @@ class RememberedLine(NamedTuple):
     text: str
 
 
-def find_first_lines(subjects: Collection[UUID]) -> Mapping[UUID, RememberedLine]:
+def find_first_lines(
+    subjects: Collection[UUID], *, restricted: bool
+) -> Mapping[UUID, RememberedLine]:
     """Find a line for each of these subjects whose memory has one.
 
     The line is the first of the subject's oldest block, else the fact asserted last
-    and not retracted. Leaves out subjects who are being forgotten. Four queries,
-    however many subjects.
+    and not retracted. Leaves out subjects who are being forgotten, and unless
+    `restricted` those whose memory is restricted. Four queries, however many subjects.
     """
     rows = Thread.objects.select_related("subject").filter(
         subject__in=subjects,
-        subject__state__in=LIVING,
+        subject__state__in=LIVING if restricted else [Subject.State.ACTIVE],
         home=True,
         status=Thread.Status.OPEN,
     )

@@ -97,6 +97,17 @@ def test_restricted_person_opens_for_officers_alone(
             assert answer.status_code == status, (path, role)
 
 
+def test_list_shows_a_line_of_a_restricted_person_to_officers_alone(
+    browser: Browser, ann: Subject
+) -> None:
+    assert "Ann flies" in browser("viewer").get(P).content.decode()
+    Subject.objects.filter(id=ann.id).update(state=Subject.State.RESTRICTED)
+    for role, shown in (("viewer", False), ("editor", False), ("officer", True)):
+        listed = browser(role).get(P).content.decode()
+        assert ("Ann flies" in listed) is shown, role
+        assert str(ann.id) in listed
+
+
 def test_empty_person_page_has_a_sentence_for_each_part(
     browser: Browser, agent: Agent
 ) -> None:
