@@ -22,7 +22,6 @@ from memoryhub.kernel.formats.transcripts import (
     ImportedThread,
     ImportOptions,
     Item,
-    Omission,
     read_message,
     require_thread_name,
 )
@@ -46,13 +45,11 @@ def read(
     found: Iterator[FileRecord | BadRecord], options: ImportOptions
 ) -> Iterator[Item]:
     """Yield an ImportedRun for each conversation, unless any part of it is bad."""
-    parts = Counter[str]()
-    yield from format_runs.read_conversations(
-        found, MAPPING, lambda record, value: _build_run(record, value, options, parts)
+    return format_runs.read_conversations(
+        found,
+        MAPPING,
+        lambda record, value, parts: _build_run(record, value, options, parts),
     )
-    # A unary plus leaves out what is zero.
-    if parts := +parts:
-        yield Omission(parts=parts)
 
 
 def _build_run(

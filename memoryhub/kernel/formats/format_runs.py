@@ -5,6 +5,7 @@ Pure. A run is `{task_id, trial, reward, info, traj: [messages]}`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -20,6 +21,7 @@ from memoryhub.kernel.formats.transcripts import (
     ImportedThread,
     ImportOptions,
     Item,
+    Omission,
     get_code,
     read_message,
     read_user_id,
@@ -52,13 +54,23 @@ def read(
 def read_conversations(
     found: Iterator[FileRecord | BadRecord],
     member: str,
-    build: Callable[[FileRecord, Any], ImportedRun | None],
+    build: Callable[[FileRecord, Any, Counter[str]], ImportedRun | None],
 ) -> Iterator[Item]:
     """Yield an ImportedRun for each conversation; the key `member` holds its messages.
 
-    `build` returns None for a conversation without words.
+    `build` returns None for a conversation without words, and counts what it leaves
+    out, which comes last.
     """
-    return read_each(found, lambda record: _read_conversation(record, member, build))
+    parts = Counter[str]()
+    yield from read_each(
+        found,
+        lambda record: _read_conversation(
+            record, member, lambda record, value: build(record, value, parts)
+        ),
+    )
+    # A unary plus leaves out what is zero.
+    if parts := +parts:
+        yield Omission(parts=parts)
 
 
 def _read_conversation(
