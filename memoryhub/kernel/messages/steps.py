@@ -95,21 +95,27 @@ class _MessageStep:
     parts: list[MessagePart] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
+    #: Calls without a result, kept as steps are appended: to match all anew each time
+    #: would take minutes for a message of thousands of calls.
+    open_calls: list[Call] = field(default_factory=list)
 
-    @property
-    def has_open_call(self) -> bool:
-        open_calls: list[Call | None] = [*self.calls]
-        for result in self.results:
-            number = match_call(result, open_calls)
+    def append(self, step: _MessageStep) -> None:
+        """Append the pieces of a step without thoughts."""
+        self.parts += step.parts
+        self.calls += step.calls
+        self.results += step.results
+        self.open_calls += step.calls
+        for result in step.results:
+            number = match_call(result, self.open_calls)
             if number is not None:
-                open_calls[number] = None
-        return any(open_calls)
+                del self.open_calls[number]
 
 
 def split_message(message: Message) -> list[Message]:
     """Return the steps of an assistant's message as messages; alone if it has one.
 
-    A result stands in the step of its call. Cost: linear.
+    A result stands in the step of its call. Cost: linear, and that of matching results
+    with open calls.
     """
     if message.role != "assistant" or len(message.phases) < 2:
         return [message]
@@ -128,14 +134,10 @@ def split_message(message: Message) -> list[Message]:
         found[result.step if at < 0 else at].results.append(result)
     merged = list[tuple[str | None, _MessageStep]]()
     for phase, step in zip(phases, found, strict=True):
-        before = merged[-1][1] if merged else _MessageStep()
-        if step.thoughts or not before.has_open_call:
-            merged.append((phase, step))
-            continue
         # Some servers take no text between a call and its result.
-        before.parts += step.parts
-        before.calls += step.calls
-        before.results += step.results
+        if step.thoughts or not (merged and merged[-1][1].open_calls):
+            merged.append((phase, _MessageStep(thoughts=step.thoughts)))
+        merged[-1][1].append(step)
     return [
         replace(
             message,

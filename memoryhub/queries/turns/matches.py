@@ -33,8 +33,8 @@ from memoryhub.queries.turns.turns import ShownRequest, UsedText
 BEST = 10
 #: Number of characters of a question used for the search.
 READ = 20_000
-#: One sentence that asks.
-_ASKING = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))*\?")
+#: One sentence that asks; possessive, since a text may have millions of characters.
+_ASKING = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))*+\?")
 MatchStanding = Literal["in", "shortened", "out"]
 
 
