@@ -13,12 +13,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
+
+#: Seconds after which an entry that nobody read is dropped, at the latest at the next
+#: `put` after twice as many, so that a process holds what it works with and not all
+#: that fits.
+IDLE_SECONDS: Final = 600.0
+#: Key of a mark among the entries: those before it were not used since it was set.
+_MARK: Final[Any] = object()
 
 #: Named caches, for as long as somebody holds them.
 _named: WeakSet[Lru[Any, Any]] = WeakSet()
@@ -42,10 +49,10 @@ class MemoryUse:
 class Lru(Generic[Key, Value]):
     """LRU cache of values with a total weight up to `most` and an age limit.
 
-    A value weighs 1 unless `put` says otherwise. Thread-safe. Callers can always make a
-    cached value again. A `name` says what the cache keeps and lists it in
-    `list_caches`; `unit_bytes` are the bytes in one unit of weight, None where weights
-    count values.
+    Entries that are not read for `IDLE_SECONDS` go, too. A value weighs 1 unless `put`
+    says otherwise. Thread-safe. Callers can always make a cached value again. A `name`
+    says what the cache keeps and lists it in `list_caches`; `unit_bytes` are the bytes
+    in one unit of weight, None where weights count values.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Lru(Generic[Key, Value]):
         self._clock = clock
         self._lock = Lock()
         self._weight = 0
+        self._marked_until = -math.inf
         #: Value, weight, and the clock reading at which the entry expires.
         self._entries: OrderedDict[Key, tuple[Value, int, float]] = OrderedDict()
         self._name = name
@@ -97,7 +105,10 @@ class Lru(Generic[Key, Value]):
     def put(self, key: Key, value: Value, *, weight: int = 1) -> None:
         with self._lock:
             self._remove(key)
-            self._entries[key] = (value, weight, self._clock() + self._seconds)
+            if (now := self._clock()) >= self._marked_until:
+                self._drop_idle()
+                self._marked_until = now + IDLE_SECONDS
+            self._entries[key] = (value, weight, now + self._seconds)
             self._weight += weight
             while self._weight > self._most:
                 self._remove(next(iter(self._entries)))
@@ -114,7 +125,8 @@ class Lru(Generic[Key, Value]):
     def list_items(self) -> list[tuple[Key, Value]]:
         """List the current entries, least recently used first."""
         with self._lock:
-            return [(key, entry[0]) for key, entry in self._entries.items()]
+            items = self._entries.items()
+            return [(key, entry[0]) for key, entry in items if key is not _MARK]
 
     def drop(self, unwanted: Callable[[Key, Value], bool]) -> None:
         """Drop the entries that `unwanted` selects. Cost: one call per entry."""
@@ -133,11 +145,17 @@ class Lru(Generic[Key, Value]):
         with self._lock:
             return MemoryUse(
                 name=self._name,
-                entries=len(self._entries),
+                entries=len(self._entries) - (_MARK in self._entries),
                 weight=self._weight * unit,
                 most=self._most * unit,
                 is_bytes=self._unit_bytes is not None,
             )
+
+    def _drop_idle(self) -> None:
+        """Drop the entries not used since the last mark, and set a new one."""
+        while _MARK in self._entries:
+            self._remove(next(iter(self._entries)))
+        self._entries[_MARK] = (_MARK, 0, math.inf)
 
     def _remove(self, key: Key) -> None:
         if (entry := self._entries.pop(key, None)) is not None:

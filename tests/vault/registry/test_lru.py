@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from memoryhub.vault.registry.lru import Lru, MemoryUse, list_caches
+from memoryhub.vault.registry.lru import IDLE_SECONDS, Lru, MemoryUse, list_caches
 
 
 class Clock:
@@ -38,6 +38,22 @@ def test_lru_drops_the_least_recently_read_first() -> None:
     cache.get("ann")
     cache.put("cid", 3)
     assert cache.list_items() == [("ann", 1), ("cid", 3)]
+
+
+def test_lru_drops_what_nobody_read_for_long() -> None:
+    clock = Clock()
+    cache: Lru[str, int] = Lru(10, clock=clock)
+    cache.put("ann", 1, weight=3)
+    cache.put("bob", 2, weight=3)
+    clock.now = IDLE_SECONDS
+    cache.put("cid", 3, weight=2)
+    assert cache.get("ann") == 1
+    clock.now = 2 * IDLE_SECONDS
+    cache.put("dan", 4, weight=1)
+    assert cache.list_items() == [("cid", 3), ("ann", 1), ("dan", 4)]
+    assert cache.has_room(4)
+    assert not cache.has_room(5)
+    assert cache.measure().entries == 3
 
 
 def test_lru_never_exceeds_its_limit() -> None:
