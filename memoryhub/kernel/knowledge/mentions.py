@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from memoryhub.kernel.search.excerpts import has_phrase, split_words
 
@@ -33,6 +34,23 @@ class TextLines:
         common = set.intersection(*(self._having.get(w, set()) for w in phrase))
         return [n + 1 for n in sorted(common) if has_phrase(self._lines[n], phrase)]
 
+    def find_values(self, values: Sequence[str]) -> list[list[int]]:
+        """Return for each value of one property the lines that say it.
+
+        A value that stands in a line only inside a longer one, as `tea` in `green tea`,
+        is not said there.
+        """
+        phrases = [split_words(value) for value in values]
+        found = [self.find_value(value) for value in values]
+        spans = [
+            {n: _list_spans(self._lines[n - 1], phrase) for n in numbers}
+            for phrase, numbers in zip(phrases, found, strict=True)
+        ]
+        return [
+            [n for n in own if any(_is_outermost(s, n, spans) for s in own[n])]
+            for own in spans
+        ]
+
     def has_word(self, number: int, name: str) -> bool:
         """Tell whether a word of a property's name stands in a line.
 
@@ -45,6 +63,24 @@ class TextLines:
             for word in sought
             for each in self._lines[number - 1]
         )
+
+
+def _list_spans(words: Sequence[str], phrase: Sequence[str]) -> list[range]:
+    """List where a phrase stands in words, by the words' numbers."""
+    size, wanted = len(phrase), [*phrase]
+    places = (range(at, at + size) for at in range(len(words) - size + 1))
+    return [each for each in places if [*words[each.start : each.stop]] == wanted]
+
+
+def _is_outermost(
+    span: range, number: int, spans: Sequence[Mapping[int, Sequence[range]]]
+) -> bool:
+    """Tell whether no longer span of a line contains this one."""
+    others = (each for own in spans for each in own.get(number, ()))
+    return not any(
+        each.start <= span.start and span.stop <= each.stop and len(each) > len(span)
+        for each in others
+    )
 
 
 def _is_same_word(word: str, other: str) -> bool:

@@ -6,10 +6,11 @@ its correction. Found by the words of a fact's value, thus a hint. Never writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from memoryhub.journal import texts
 from memoryhub.journal.texts import OpenedEvent
@@ -51,6 +52,15 @@ class _ClaimedValue(NamedTuple):
     outdated: bool
 
 
+class _ClaimedProperty(NamedTuple):
+    """Values of a property: those that hold, then those that hold no longer."""
+
+    home: UUID
+    #: Whether one value holds at a time.
+    single: bool
+    values: Sequence[_ClaimedValue]
+
+
 def list_lines_of_fact(
     home: Thread, views: Iterable[BlockView], timeline: Timeline, *, at: datetime
 ) -> list[BlockLine]:
@@ -58,7 +68,7 @@ def list_lines_of_fact(
 
     One query.
     """
-    return _find_lines(home, views, [_list_values(timeline, at)])
+    return _find_lines(home, views, [_build_property(home, timeline, at)])
 
 
 def list_outdated_lines(
@@ -71,64 +81,66 @@ def list_outdated_lines(
     claims = select_rows(home).filter(cardinality=None).order_by("-seq")
     newest = {*claims.values_list("timeline", flat=True)[:NEWEST]}
     timelines = iter_timelines(select_rows(home).filter(timeline__in=newest))
-    values = (_list_values(each, at) for each in timelines)
-    changed = [each for each in values if any(value.outdated for value in each)]
+    claimed = (_build_property(home, each, at) for each in timelines)
+    changed = [each for each in claimed if any(value.outdated for value in each.values)]
     return [line for line in _find_lines(home, views, changed) if line.outdated]
 
 
-def _list_values(timeline: Timeline, at: datetime) -> list[_ClaimedValue]:
-    """List the values that hold, then those that hold no longer."""
+def _build_property(home: Thread, timeline: Timeline, at: datetime) -> _ClaimedProperty:
     held = {fact.value for fact in timeline.facts if fact.is_valid_at(at)}
     newest = {each.value: each for each in timeline.assertions}
     current = [_ClaimedValue(newest[value].seq, outdated=False) for value in held]
-    return current + [
+    earlier = [
         _ClaimedValue(each.seq, outdated=True)
         for value, each in newest.items()
         if value not in held and timeline.find_outdated(each, at) is not None
     ]
+    single = timeline.cardinality == "single"
+    return _ClaimedProperty(home.id, single, current + earlier)
 
 
 def _find_lines(
-    home: Thread, views: Iterable[BlockView], properties: Sequence[list[_ClaimedValue]]
+    home: Thread, views: Iterable[BlockView], properties: Sequence[_ClaimedProperty]
 ) -> list[BlockLine]:
     lines = {view.block: TextLines(view.text) for view in views if view.text}
-    seqs = [value.seq for values in properties for value in values] if lines else []
+    seqs = [each.seq for of in properties for each in of.values] if lines else []
     opened = texts.open_events_at(home, [(home.id, seq) for seq in seqs])
     return [
         line
         for block, of_block in lines.items()
-        for values in properties
-        for line in _match_values(
-            block, of_block, [(each, opened[home.id, each.seq]) for each in values]
-        )
+        for each in properties
+        for line in _match_values(block, of_block, each, opened)
     ]
 
 
 def _match_values(
-    block: str, lines: TextLines, values: Sequence[tuple[_ClaimedValue, OpenedEvent]]
+    block: str,
+    lines: TextLines,
+    claimed: _ClaimedProperty,
+    opened: Mapping[tuple[UUID, int], OpenedEvent],
 ) -> Iterator[BlockLine]:
     """Yield the lines of one block that say values of one property."""
+    events = ((each, opened[claimed.home, each.seq]) for each in claimed.values)
+    values = [(each, event.content) for each, event in events if event.content]
+    found = lines.find_values([content["value"] for _, content in values])
     instead: tuple[str, ...] = ()
     current: set[int] = set()
-    for value, event in values:
-        if event.content is None:
-            continue
-        text = event.content["value"]
-        found = lines.find_value(text)
+    for (value, content), numbers in zip(values, found, strict=True):
+        text = content["value"]
         if not value.outdated:
             instead = (*instead, text)
-            current.update(found)
-        for number in found:
-            # A line may say that a value has changed from one to the other.
-            if not (value.outdated and number in current):
+            current.update(numbers)
+        for number in numbers:
+            # A line may say that the only value has changed from one to the other.
+            if not (value.outdated and claimed.single and number in current):
                 yield BlockLine(
                     block=block,
                     line=number,
-                    entity=event.content["entity"],
-                    predicate=event.content["predicate"],
+                    entity=content["entity"],
+                    predicate=content["predicate"],
                     value=text,
                     seq=value.seq,
                     outdated=value.outdated,
                     instead=instead if value.outdated else (),
-                    names_property=lines.has_word(number, event.content["predicate"]),
+                    names_property=lines.has_word(number, content["predicate"]),
                 )

@@ -27,6 +27,11 @@ def test_value_is_found_by_its_words(value: str, lines: list[int]) -> None:
     assert TextLines(TEXT).find_value(value) == lines
 
 
+def test_value_inside_a_longer_one_is_not_said() -> None:
+    lines = TextLines("Drinks green tea.\nDrinks tea, no longer green tea\nTea")
+    assert lines.find_values(["tea", "Green Tea", "TEA"]) == [[2, 3], [1, 2], [2, 3]]
+
+
 def test_line_names_a_property_by_a_word_of_its_name() -> None:
     lines = TextLines("Lives in Porto.\nIn Porto for work, on homecoming day")
     assert lines.has_word(1, "live_in")

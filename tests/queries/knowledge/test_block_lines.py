@@ -43,3 +43,28 @@ def test_line_that_says_an_outdated_value_is_found(agent: Agent) -> None:
     retract(agent, ann, seq, "wrong")
     home.refresh_from_db()
     assert list_outdated(home) == [("guest", 2, "Oslo", ("Bergen",))]
+
+
+def test_line_of_a_value_that_contains_the_new_one_is_found(agent: Agent) -> None:
+    factories.make_thread(agent, "visit", user_id="ann")
+    ann = forgetting.get_subject(agent, "ann")
+    say(agent, ann, claim("green tea", 0, predicate="drinks"))
+    write(agent, ann, "guest", "Drinks green tea.\nDrinks tea, was green tea")
+    say(agent, ann, claim("tea", 9, predicate="drinks"))
+    home = find_home(ann)
+    assert home is not None
+    assert list_outdated(home) == [("guest", 1, "green tea", ("tea",))]
+
+
+def test_line_of_several_values_is_found_by_one_that_holds_no_longer(
+    agent: Agent,
+) -> None:
+    factories.make_thread(agent, "visit", user_id="ann")
+    ann = forgetting.get_subject(agent, "ann")
+    say(agent, ann, claim("nuts", 0, predicate="avoids", many=True))
+    seq = say(agent, ann, claim("milk", 0, predicate="avoids", many=True)).seq
+    write(agent, ann, "guest", "Avoids nuts and milk.")
+    retract(agent, ann, seq, "wrong")
+    home = find_home(ann)
+    assert home is not None
+    assert list_outdated(home) == [("guest", 1, "milk", ("nuts",))]
