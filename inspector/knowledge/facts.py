@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -151,15 +152,35 @@ def _build_undone(request: HttpRequest, visit: PersonVisit) -> dict[str, Any]:
     return {"undone": seq, "back": len(lines) - len(left), "left": left}
 
 
-def _list_stated(story: FactStory) -> list[tuple[AssertionLine, str]]:
-    """List a fact's assertions, each with the value that it changed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedLine:
+    """An assertion in the history of a fact."""
+
+    line: AssertionLine
+    #: The value that the assertion changed; empty if it changed none.
+    was: str
+    #: Whether an operator undid it, and whether an undo brought its value back.
+    undone: bool
+    back: bool
+
+
+def _list_stated(story: FactStory) -> list[StatedLine]:
+    """List a fact's assertions, each with the value that it changed. One query.
 
     That is a retracted value of the same time, which it corrects, else the value that
-    was true just before. Empty for one of several values that hold at once.
+    was true just before. None for one of several values that hold at once.
     """
-    if story.fact.cardinality != "single":
-        return [(each, "") for each in story.assertions]
-    return [(each, _find_value_before(each, story)) for each in story.assertions]
+    single = story.fact.cardinality == "single"
+    undone, back = facts.find_undos(story.home, story.assertions)
+    return [
+        StatedLine(
+            line=each,
+            was=_find_value_before(each, story) if single else "",
+            undone=each.seq in undone,
+            back=each.seq in back,
+        )
+        for each in story.assertions
+    ]
 
 
 def _find_value_before(each: AssertionLine, story: FactStory) -> str:

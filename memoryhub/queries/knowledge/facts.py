@@ -11,10 +11,12 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import orjson
+
 from memoryhub.errors import FactUnknownError
 from memoryhub.journal import texts
 from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
-from memoryhub.kernel.knowledge.facts import FactAsserted
+from memoryhub.kernel.knowledge.facts import FactAsserted, FactRetracted
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
@@ -284,6 +286,39 @@ def find_edit(home: Thread, seq: int) -> Edit | None:
     newest = timeline.assertions[-1]
     stands = newest.seq == seq and newest.retracted_seq is None
     return Edit(seq=seq, actor=row.actor, fact=True, standing=stands)
+
+
+def find_undos(
+    home: Thread, lines: Sequence[AssertionLine]
+) -> tuple[set[int], set[int]]:
+    """Return the seqs of assertions that operators undid, and that undos brought back.
+
+    An undo withdraws what operators asserted, and asserts in its commit what was there
+    before. One query.
+    """
+    taken = {
+        each.seq: each.retracted_seq
+        for each in lines
+        if each.by.startswith("operator:")
+    }
+    rows = Event.objects.filter(
+        thread=home,
+        seq__in={seq for seq in taken.values() if seq is not None},
+        type=FactRetracted.event_type,
+        actor__startswith="operator:",
+    )
+    undos = {
+        row.seq: (row.at, row.actor)
+        for row in rows.only("seq", "at", "actor", "body")
+        if orjson.loads(row.body)["reason"] == "withdrawn"
+    }
+    commits = {commit: seq for seq, commit in undos.items()}
+    back = {
+        each.seq
+        for each in lines
+        if commits.get((each.at, each.by), each.seq) < each.seq
+    }
+    return {seq for seq, retracted in taken.items() if retracted in undos}, back
 
 
 def choose_fact(timeline: Timeline, seq: int, *, at: datetime) -> Fact | None:

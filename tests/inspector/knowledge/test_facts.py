@@ -274,6 +274,12 @@ def test_fact_is_corrected_in_place_and_undone(
     undone = owner.post(undo[1])
     assert "Undone: what" in fetch_text(owner, undone.headers["Location"])
     assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
+    done = re.search(r"done=(\d+)", undone.headers["Location"])
+    assert done
+    story = " ".join(fetch_text(viewer, f"{page}?fact={done[1]}").split())
+    assert re.search(r">undone</a>.*>retracted</a> \(was wrong\)", story)
+    back = 'from Bergen back to <b>Oslo</b><br><span class="faint">undo</span>'
+    assert back in story
     # Undone already: the page says that it can't be undone once more.
     repeated = owner.post(undo[1])
     assert "can't be undone" in fetch_text(owner, repeated.headers["Location"])
