@@ -44,7 +44,13 @@
       else time.closest("[data-expires]").hidden = true;
     }
   }
-  const tell = () => (tellTimes(), countDown());
+
+  // What is under way says for how long, while nothing else on the page moves.
+  function countUp() {
+    for (const time of document.querySelectorAll("time[data-since]"))
+      time.textContent = lasting(Math.max(0, Math.floor((Date.now() - new Date(time.dateTime)) / 1000)));
+  }
+  const tell = () => (tellTimes(), countDown(), countUp());
 
   // On a narrow page the tab at hand is in sight.
   for (const tab of document.querySelectorAll(":is(.scroll-tabs, .seg.views) [aria-current]")) {
@@ -54,7 +60,7 @@
 
   tell();
   setInterval(tellTimes, 10000);
-  setInterval(countDown, 1000);
+  setInterval(() => (countDown(), countUp()), 1000);
   for (const done of ["htmx:afterSettle", "htmx:wsAfterMessage"]) document.addEventListener(done, tell);
 
   // A form that is sent shows so until the next page is there. A download brings none.

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from typing import Final
 from uuid import UUID
 
 from django.http import HttpRequest
@@ -13,6 +15,12 @@ from memoryhub.errors import Refusal
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.people import profiles
 from memoryhub.services.export import exports as handing
+from memoryhub.services.export.exports import BundleExport
+
+#: Cookie by which a page learns that its download has begun, with the form's token.
+_BEGUN: Final = "mh_download"
+_TOKEN: Final = re.compile("[0-9a-z]{1,32}")
+_COOKIE_SECONDS: Final = 60
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -25,10 +33,10 @@ def export(request: HttpRequest, project: str, subject: UUID) -> HttpResponseBas
     if request.method == "POST":
         try:
             begun = handing.begin_export(row, actor=visitor.actor)
-            parts = begun.stream()
-            return exports.download(request, parts, begun.name, "application/zip")
         except Refusal as refused:
             refusal = refused
+        else:
+            return _send_export(request, begun)
     context = {
         "subject": row,
         "profile": profiles.get_profile(row, now=clock.now()),
@@ -43,3 +51,19 @@ def export(request: HttpRequest, project: str, subject: UUID) -> HttpResponseBas
         tab="subjects",
         status=status,
     )
+
+
+def _send_export(request: HttpRequest, begun: BundleExport) -> HttpResponseBase:
+    """Send the bundle, with a cookie that the form's script waits for, if any does."""
+    answer = exports.download(request, begun.stream(), begun.name, "application/zip")
+    token = request.POST.get("token", "")
+    if _TOKEN.fullmatch(token):
+        answer.set_cookie(
+            _BEGUN,
+            token,
+            max_age=_COOKIE_SECONDS,
+            path=request.path,
+            secure=request.is_secure(),
+            samesite="Strict",
+        )
+    return answer

@@ -262,6 +262,18 @@ def test_subject_export_lists_its_contents_before_the_download(
     assert get_last_entry("subject.exported").target_id == str(mia.id)
 
 
+def test_subject_export_tells_the_page_that_its_download_begins(
+    officer: Client, mia: Subject
+) -> None:
+    path = f"{P}/subjects/{mia.id}/export"
+    assert "data-download" in text_of(officer.get(path))
+    for token, sent in (("m2k9a", ["m2k9a"]), ("", []), ("a; Path=/", [])):
+        answer: Any = officer.post(path, {"token": token})
+        b"".join(answer.streaming_content)
+        begun = [each.value for each in answer.cookies.values() if each["path"] == path]
+        assert begun == sent
+
+
 # Tombstones
 
 
