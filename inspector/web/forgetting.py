@@ -60,6 +60,21 @@ STATE_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
         State.COMPLETE: "The receipt is signed, and the ledger has the end",
     }
 )
+#: What the worker does until an erasure has entered a state.
+STATE_WORK: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        State.FENCED: "counting what is in scope, and closing it to reads and writes",
+        State.TOMBSTONED: "keeping what is to be erased from being written again",
+        State.KEY_DESTROYED: "destroying the key, and ordering the erasure in each "
+        "thread",
+        State.ROWS_ERASED: "deleting rows, at most 1,000 at a time",
+        State.CACHES_PURGED: "notifying other processes and open screens",
+        State.SCRUBBED: "having the database drop the deleted bytes",
+        State.VERIFIED: "counting rows again, then searching all of the database, its "
+        "log, log files and the ledger for what was erased",
+        State.COMPLETE: "signing the receipt, and writing the end to the ledger",
+    }
+)
 #: Words for the methods of erasing rows in plans and receipts.
 METHODS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -101,6 +116,10 @@ class ErasureStep:
 
     state: str
     text: str
+    #: What the worker does until then.
+    work: str
+    #: When the erasure entered the state before; None for steps after the one at hand.
+    since: datetime | None
     #: When the erasure entered the state; None before.
     at: datetime | None
     took: timedelta | None
@@ -153,6 +172,8 @@ def _build_steps(line: ErasureLine) -> tuple[ErasureStep, ...]:
             ErasureStep(
                 state=state,
                 text=STATE_TEXTS[state],
+                work=STATE_WORK[state],
+                since=before,
                 at=at,
                 took=at - before if at and before else None,
                 how="done" if at else "now" if ahead else "next",

@@ -376,6 +376,9 @@ def test_held_erasure_shows_no_current_step(officer: Client, agent: Agent) -> No
     assert "A hold is in force" in held
     assert 'aria-current="step"' not in held
     moving = text_of(officer.get(f"{P}/erasures/{town.under_way.id}"))
+    assert "At work:" in moving
+    assert "data-since" in moving
+    assert "At work:" not in held
     assert moving.count('aria-current="step"') == 1
 
 
