@@ -66,6 +66,23 @@ def test_person_page_has_one_head_and_needs_no_home_thread(
         assert viewer.get(link).status_code == 200
 
 
+def test_crumb_names_the_person_where_the_page_does(
+    agent: Agent, ann: Subject, viewer: Client
+) -> None:
+    path, short = f"/p/acme/subjects/{ann.id}", str(ann.id)[-8:]
+    knowing.write(agent, ann, "guest", "Ann is a guest of the house.\nLikes tea.")
+    for page in ("", "/facts", "/facts?known=1"):
+        shown = text_of(viewer, f"{path}{page}")
+        (crumbs,) = re.findall(r'<nav class="crumbs".*?</nav>', shown, re.DOTALL)
+        named = "known" not in page
+        assert ("Ann is a guest of the house." in crumbs) is named
+        assert (short in re.sub("<[^>]*>", "", crumbs)) is not named
+        title = re.search("<title>(.*)</title>", shown)
+        assert title
+        assert short not in title[1]
+        assert "guest" not in title[1]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_of_a_restricted_person_are_for_officers(
     ann: Subject, viewer: Client, owner: Client, page: str
