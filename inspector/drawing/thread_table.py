@@ -66,7 +66,7 @@ COLUMNS = (
     TableColumn(name="turns", label="Turns", word="turn", sort="turns", numeric=True),
     TableColumn(name="tokens", label="Tokens", sort="tokens", numeric=True),
     TableColumn(name="packed", label="Packed", sort="packed", numeric=True),
-    TableColumn(name="room", label="of budget"),
+    TableColumn(name="room", label="Budget"),
     TableColumn(name="created", label="Created", sort="created", numeric=True),
     TableColumn(name="event", label="Last event", sort="active", numeric=True),
     TableColumn(name="scope", label="Person and scope"),
