@@ -120,7 +120,8 @@ def test_fact_change_requires_a_preview(
     # Acts that a home thread refuses are not offered.
     assert not re.search(r'href="[^"]*/(fork|close)"', fetch_text(owner, page_path))
     preview = fetch_text(owner, f"{page_path}/{bgo}/end?at=2026-03-01T00:00")
-    assert preview.count("BGO") == 3
+    # Once in the path: the line of memory by which the person is told.
+    assert preview.count("BGO") == 4
     assert "until" in preview
     assert to_spans(every(ann)) == [("BGO", 31, None)]
     sent = owner.post(f"{page_path}/{bgo}/end", {"at": "2026-03-01T00:00"})
