@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from memoryhub.kernel.search.excerpts import has_phrase, split_words
 
@@ -40,16 +41,17 @@ class TextLines:
         A value that stands in a line only inside a longer one, as `tea` in `green tea`,
         is not said there.
         """
-        phrases = [split_words(value) for value in values]
-        found = [self.find_value(value) for value in values]
-        spans = [
-            {n: _list_spans(self._lines[n - 1], phrase) for n in numbers}
-            for phrase, numbers in zip(phrases, found, strict=True)
-        ]
-        return [
-            [n for n in own if any(_is_outermost(s, n, spans) for s in own[n])]
-            for own in spans
-        ]
+        spans = defaultdict[int, list[tuple[int, int, int]]](list)
+        for index, value in enumerate(values):
+            phrase = split_words(value)
+            for number in self.find_value(value):
+                for start in _list_starts(self._lines[number - 1], phrase):
+                    spans[number].append((start, -(start + len(phrase)), index))
+        found: list[set[int]] = [set() for _ in values]
+        for number, of_line in spans.items():
+            for index in _list_outermost(of_line):
+                found[index].add(number)
+        return [sorted(numbers) for numbers in found]
 
     def has_word(self, number: int, name: str) -> bool:
         """Tell whether a word of a property's name stands in a line.
@@ -65,22 +67,28 @@ class TextLines:
         )
 
 
-def _list_spans(words: Sequence[str], phrase: Sequence[str]) -> list[range]:
-    """List where a phrase stands in words, by the words' numbers."""
+def _list_starts(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
+    """List where a phrase stands in words, by the number of its first word."""
     size, wanted = len(phrase), [*phrase]
-    places = (range(at, at + size) for at in range(len(words) - size + 1))
-    return [each for each in places if [*words[each.start : each.stop]] == wanted]
+    return [
+        at
+        for at in range(len(words) - size + 1)
+        if words[at] == wanted[0] and [*words[at : at + size]] == wanted
+    ]
 
 
-def _is_outermost(
-    span: range, number: int, spans: Sequence[Mapping[int, Sequence[range]]]
-) -> bool:
-    """Tell whether no longer span of a line contains this one."""
-    others = (each for own in spans for each in own.get(number, ()))
-    return not any(
-        each.start <= span.start and span.stop <= each.stop and len(each) > len(span)
-        for each in others
-    )
+def _list_outermost(spans: Iterable[tuple[int, int, int]]) -> set[int]:
+    """Return the values with a span that no longer one contains.
+
+    Spans are a start, a negated end and a value. Cost: that of sorting them.
+    """
+    outermost, widest = set(), (0, 0)
+    for start, end, index in sorted(spans):
+        # What came before begins no later: it contains this one if it ends no earlier.
+        if -end > -widest[1] or (start, end) == widest:
+            outermost.add(index)
+            widest = (start, end)
+    return outermost
 
 
 def _is_same_word(word: str, other: str) -> bool:
