@@ -7,7 +7,8 @@ signed thoughts back in their places.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -87,6 +88,51 @@ class StepOrder:
         self.phases.append(None)
 
 
+class OpenCalls:
+    """Numbered calls that wait for their results.
+
+    A result takes its call by id; without an id by name and order. Cost of a call and
+    its result: constant, however many others wait.
+    """
+
+    def __init__(self, calls: Iterable[Call] = ()) -> None:
+        #: Numbers of calls, first come first, by what a result may say of them. Numbers
+        #: of answered calls leave a queue when they come to its front.
+        self._queues = dict[Hashable, deque[int]]()
+        self._open = set[int]()
+        self._count = 0
+        self.add(calls)
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def add(self, calls: Iterable[Call]) -> None:
+        """Add calls, whose numbers go on from those added before."""
+        for each in calls:
+            call_id, name = each.id or None, each.name
+            for key in (("both", call_id, name), ("id", call_id), ("name", name)):
+                self._queues.setdefault(key, deque()).append(self._count)
+            self._open.add(self._count)
+            self._count += 1
+
+    def take(self, result: Result) -> int | None:
+        """Remove the call that a result answers, and return its number, if any."""
+        call_id, keys = result.id or None, list[Hashable]()
+        if result.name:
+            keys.append(("both", call_id, result.name))
+        keys.append(("id", call_id))
+        if result.name and not call_id:
+            keys.append(("name", result.name))
+        for key in keys:
+            queue = self._queues.get(key, ())
+            while queue and queue[0] not in self._open:
+                queue.popleft()
+            if queue:
+                self._open.discard(queue[0])
+                return queue.popleft()
+        return None
+
+
 @dataclass(slots=True)
 class _MessageStep:
     """Pieces of one step."""
@@ -95,27 +141,22 @@ class _MessageStep:
     parts: list[MessagePart] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
-    #: Calls without a result, kept as steps are appended: to match all anew each time
-    #: would take minutes for a message of thousands of calls.
-    open_calls: list[Call] = field(default_factory=list)
+    open_calls: OpenCalls = field(default_factory=OpenCalls)
 
     def append(self, step: _MessageStep) -> None:
         """Append the pieces of a step without thoughts."""
         self.parts += step.parts
         self.calls += step.calls
         self.results += step.results
-        self.open_calls += step.calls
+        self.open_calls.add(step.calls)
         for result in step.results:
-            number = match_call(result, self.open_calls)
-            if number is not None:
-                del self.open_calls[number]
+            self.open_calls.take(result)
 
 
 def split_message(message: Message) -> list[Message]:
     """Return the steps of an assistant's message as messages; alone if it has one.
 
-    A result stands in the step of its call. Cost: linear, and that of matching results
-    with open calls.
+    A result stands in the step of its call. Cost: linear.
     """
     if message.role != "assistant" or len(message.phases) < 2:
         return [message]
@@ -214,46 +255,36 @@ def _remove_thought_details(thought: Thought) -> Thought:
     return replace(thought, sent=None, vendor=None) if own else thought
 
 
-def divide_calls(message: Message) -> tuple[list[Call], list[Result], list[Result]]:
-    """Return a message's calls, their results, and results of earlier calls.
+def divide_calls(
+    message: Message,
+) -> tuple[list[Call], list[Call], list[Result], list[Result]]:
+    """Return a message's calls, calls to state, results, and results of earlier calls.
 
-    A server's own call counts as a call only if its result is in the message.
+    A server's own call counts as a call only if its result is in the message; else it
+    is stated in words, unless its like has a result. Cost: linear.
     """
     if message.role != "assistant":
-        return [], [], [*message.results]
-    open_calls: list[Call | None] = [*message.calls]
+        return [], [*message.calls], [], [*message.results]
+    open_calls = OpenCalls(message.calls)
     own, others, answered = list[Result](), list[Result](), set[int]()
     for result in message.results:
-        number = match_call(result, open_calls)
+        number = open_calls.take(result)
         if number is None:
             others.append(result)
         else:
             own.append(result)
             answered.add(number)
-            open_calls[number] = None
-    calls = [
-        each
-        for number, each in enumerate(message.calls)
-        if each.kind != "server" or number in answered
-    ]
-    return calls, own, others
+    calls, left = list[Call](), list[Call]()
+    for number, each in enumerate(message.calls):
+        is_call = each.kind != "server" or number in answered
+        (calls if is_call else left).append(each)
+    alike = {_get_likeness(each) for each in calls if left}
+    stated = [each for each in left if _get_likeness(each) not in alike]
+    return calls, stated, own, others
 
 
-def match_call(result: Result, calls: Sequence[Call | None]) -> int | None:
-    """Return the index of the call that a result answers; None if there is none.
-
-    Match by id; without an id by name and order.
-    """
-    fits = [
-        (number, each)
-        for number, each in enumerate(calls)
-        if each is not None and (each.id or None) == (result.id or None)
-    ]
-    if not fits and not result.id and result.name:
-        fits = [(n, each) for n, each in enumerate(calls) if each is not None]
-        fits = [(n, each) for n, each in fits if each.name == result.name]
-    named = (n for n, each in fits if result.name and each.name == result.name)
-    return next(named, fits[0][0] if fits else None)
+def _get_likeness(call: Call) -> Hashable:
+    return call.kind, call.id, call.name, call.arguments
 
 
 def build_called_line(call: Call) -> MessagePart:

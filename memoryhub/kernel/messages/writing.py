@@ -33,9 +33,9 @@ from memoryhub.kernel.messages.pieces import (
 from memoryhub.kernel.messages.responses import RESPONSES
 from memoryhub.kernel.messages.steps import (
     UNNAMED,
+    OpenCalls,
     build_called_line,
     divide_calls,
-    match_call,
     open_documents,
     remove_details,
     split_message,
@@ -382,8 +382,7 @@ def _iter_acts(
     message = shown.message
     role = message.role
     assert role in ("user", "assistant", "tool"), "what is of no one is no message"
-    calls, own, results = divide_calls(message)
-    stated = tuple(each for each in message.calls if each not in calls)
+    calls, stated, own, results = divide_calls(message)
     parts = (*message.parts, *map(build_called_line, stated))
     if role == "tool":
         if message.refusal:
@@ -459,19 +458,14 @@ def _iter_step_groups(steps: Sequence[_Step]) -> Iterator[_Group]:
     """
     at = 0
     while at < len(steps):
-        group = _Group([steps[at]], [])
-        at += 1
-        while at < len(steps) and _is_head(group.heads, steps[at], steps[at + 1 :][:1]):
-            group.heads.append(steps[at])
-            at += 1
-        open_calls: list[Call | None] = [
-            each for step in group.heads for each in step.calls
-        ]
+        end = _find_end_of_heads(steps, at)
+        group, at = _Group([*steps[at:end]], []), end
+        open_calls = OpenCalls(each for step in group.heads for each in step.calls)
         for step in group.heads:
             if step.calls and step.results:
                 _add_answers(group, step, open_calls)
         while (
-            any(open_calls)
+            open_calls
             and at < len(steps)
             and not steps[at].calls
             and _add_answers(group, steps[at], open_calls)
@@ -480,28 +474,35 @@ def _iter_step_groups(steps: Sequence[_Step]) -> Iterator[_Group]:
         yield group
 
 
-def _is_head(heads: Sequence[_Step], step: _Step, after: Sequence[_Step]) -> bool:
-    """Return whether a step is written in one message with the steps before it."""
-    called = sum(len(each.calls) for each in heads)
-    answered = sum(len(each.results) for each in heads)
-    if step.at != heads[0].at or heads[0].kept:
+def _find_end_of_heads(steps: Sequence[_Step], start: int) -> int:
+    """Return the end of the steps that are written in one message with the first."""
+    called = answered = 0
+    for at in range(start, len(steps)):
+        step, after = steps[at], steps[at + 1 : at + 2]
+        if at > start and not _is_head(steps[start], called, answered, step, after):
+            return at
+        called += len(step.calls)
+        answered += len(step.results)
+    return len(steps)
+
+
+def _is_head(
+    head: _Step, called: int, answered: int, step: _Step, after: Sequence[_Step]
+) -> bool:
+    """Return whether a step is one message with its head, after these many pieces."""
+    if step.at != head.at or head.kept:
         # Some APIs write each of parallel calls as a message.
         more_calls = called and step.calls and step.is_silent
         return bool(more_calls) and not (answered or step.results)
     begins = bool(step.calls) or not step.results
     ends = step.has_only_thoughts and not any(each.at == step.at for each in after)
     is_open = called > answered or not (called or answered)
-    return is_open and begins and not ends and heads[0].speech.role == "assistant"
+    return is_open and begins and not ends and head.speech.role == "assistant"
 
 
-def _add_answers(group: _Group, step: _Step, open_calls: list[Call | None]) -> bool:
+def _add_answers(group: _Group, step: _Step, open_calls: OpenCalls) -> bool:
     """Add a step to the group if any of its results answers one of these calls."""
-    numbers = list[int | None]()
-    for result in step.results:
-        number = match_call(result, open_calls)
-        numbers.append(number)
-        if number is not None:
-            open_calls[number] = None
+    numbers = [open_calls.take(result) for result in step.results]
     if all(number is None for number in numbers):
         return False
     group.followers.append((step, numbers))
@@ -568,6 +569,8 @@ class _Writer:
             len(group.heads) > 1
             or head.results
             or not all(step.shown.is_as_said for step in steps)
+            # A message in several steps is written anew each time.
+            or not all(step.shown is self._shown[step.at] for step in steps)
             or any(None in numbers for _, numbers in group.followers)
             or any(message.calls for message in messages[1:])
         ):
@@ -586,20 +589,17 @@ class _Writer:
         uses = [use for _, part in heads for use in part]
         answers, after = list[tuple[int, CallAnswer]](), list[str]()
         for step, numbers in group.followers:
+            pairs = [*zip(numbers, step.results, strict=True)]
             own = [
                 self._build_answer(uses[number], step, result)
-                for number, result in zip(numbers, step.results, strict=True)
+                for number, result in pairs
                 if number is not None
             ]
             answers += [(step.at, each) for each in own]
-            left = [
-                result
-                for number, result in zip(numbers, step.results, strict=True)
-                if number is None
-            ]
+            left = [result for number, result in pairs if number is None]
             after += self._write_aside(own)
             after += self._write_alone(step, left)
-            if step not in group.heads:
+            if not step.calls:
                 after += self._write_speech(step.speech)
         answered = {each.use.id for _, each in answers}
         missing = [

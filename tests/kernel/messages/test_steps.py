@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from memoryhub.kernel.messages import reading, writing
 from memoryhub.kernel.messages.ids import RequestIds
-from memoryhub.kernel.messages.message import Vendor
+from memoryhub.kernel.messages.message import Call, Result, Vendor
+from memoryhub.kernel.messages.steps import OpenCalls
 from memoryhub.kernel.messages.writing import ShownMessage
 from tests.kernel.messages.shapes import heard
 from tests.kernel.messages.test_writing import PNG, Json, build_request, say_as
@@ -116,3 +120,48 @@ def test_requests_of_version_2_lack_what_came_after_them() -> None:
         assert new != less
         assert old in "".join(less)
         assert bool(old) == bool(less)
+
+
+_LABELS = {
+    "id": st.sampled_from([None, "", "a", "b"]),
+    "name": st.sampled_from([None, "f", "g"]),
+}
+
+
+@given(st.lists(st.builds(Call, **_LABELS) | st.builds(Result, **_LABELS)))
+def test_result_takes_its_call_by_id_then_by_name_and_order(
+    pieces: list[Call | Result],
+) -> None:
+    waiting, calls = dict[int, Call](), OpenCalls()
+    count = 0
+    for each in pieces:
+        if isinstance(each, Call):
+            calls.add([each])
+            waiting[count] = each
+            count += 1
+            continue
+        same_id = [n for n in waiting if (waiting[n].id or "") == (each.id or "")]
+        if not same_id and not each.id and each.name:
+            same_id = [n for n in waiting if waiting[n].name == each.name]
+        named = [n for n in same_id if each.name and waiting[n].name == each.name]
+        expected = next(iter([*named, *same_id]), None)
+        assert calls.take(each) == expected
+        waiting.pop(expected if expected is not None else -1, None)
+    assert bool(calls) == bool(waiting)
+
+
+def test_message_in_steps_is_written_after_it_was_written_whole() -> None:
+    """Chat completions cache the text of a message that others take in steps."""
+    thought = {"type": "thinking", "thinking": "?", "signature": "EqB"}
+    answer = {"type": "web_search_tool_result", "content": "Tide."}
+    contents: list[list[Json]] = [
+        [{"functionCall": {"name": "f", "args": {}}}],
+        [answer, thought],
+        [{"functionResponse": {"name": "f", "response": {"a": 1}}}],
+    ]
+    shown = [
+        ShownMessage(message=reading.read(heard(*each) | {"role": "assistant"}), seed=s)
+        for s, each in zip("123", contents, strict=True)
+    ]
+    for vendor in ("chat", "anthropic"):
+        require_request(vendor, build_request(shown, vendor))
