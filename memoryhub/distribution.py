@@ -34,3 +34,8 @@ def describe_extra(extra: str) -> str:
 def build_command() -> str:
     """Return the command as a shell takes it, from the folder of now."""
     return PROGRAM if IS_INSTALLED else f"{sys.executable} {PROGRAM}"
+
+
+def is_help(argv: list[str]) -> bool:
+    """Return whether a command line only asks for help, which needs no data folder."""
+    return argv[1:2] == ["help"] or not {"--help", "-h"}.isdisjoint(argv[1:])

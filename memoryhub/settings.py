@@ -233,9 +233,10 @@ LEDGER_MIRROR = ENV.MEMORYHUB_LEDGER_MIRROR and ENV.MEMORYHUB_LEDGER_MIRROR.reso
 LOGS = ENV.MEMORYHUB_LOGS and ENV.MEMORYHUB_LOGS.resolve()
 BALLAST = DATA_DIR / "ballast"
 BALLAST_BYTES = ENV.MEMORYHUB_BALLAST_MIB << 20
-# Every command needs the folder, and no other user should read it.
+# Every command but a help needs the folder, and no other user should read it.
 try:
-    DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not distribution.is_help(sys.argv):
+        DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 except OSError as failure:
     raise _build_refusal(
         f"MEMORYHUB_DATA can not be the folder {DATA_DIR} ({failure.strerror}); "

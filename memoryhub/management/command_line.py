@@ -26,13 +26,22 @@ def main() -> None:
     # looks through all states that the process keeps.
     gc.set_threshold(100_000, 10, 10)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
-    match sys.argv[1:]:
-        case [] | ["help"] | ["--help"] | ["-h"]:
-            sys.stdout.write(build_help())
-        case ["--version"] | ["version"]:
-            sys.stdout.write(f"MemoryHub {__version__}\n")
-        case _:
-            execute_from_command_line(sys.argv)
+    if not sys.argv[1:]:
+        # So that the settings see that help is asked for.
+        sys.argv.append("help")
+    try:
+        match sys.argv[1:]:
+            case ["help"] | ["--help"] | ["-h"]:
+                sys.stdout.write(build_help())
+            case ["--version"] | ["version"]:
+                sys.stdout.write(f"MemoryHub {__version__}\n")
+            case _:
+                execute_from_command_line(sys.argv)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, as `head` is one, has enough. What is left to print goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def build_help() -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Timer
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
@@ -42,6 +43,8 @@ SECRET_VARIETY = 5
 _SYNCHRONOUS = {"FULL": 2, "NORMAL": 1}
 #: Key of the advisory lock, any number; processes that start together migrate in turn.
 _MIGRATING = 0x4D48
+#: Seconds for which a start waits for another without a word.
+_QUIET_SECONDS = 2.0
 #: Format of the databases, and its first migration: a database with other migrations
 #: only is older than the first release and cannot be upgraded.
 FORMAT = 3
@@ -245,11 +248,23 @@ def _hold_data_folder() -> Iterator[None]:
         return
     folder = os.open(settings.DATA_DIR, os.O_RDONLY)
     try:
-        # The lock ends with the descriptor, even if the process dies.
-        fcntl.flock(folder, fcntl.LOCK_EX)
+        told = Timer(_QUIET_SECONDS, _tell_of_wait)
+        told.start()
+        try:
+            # The lock ends with the descriptor, even if the process dies.
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        finally:
+            told.cancel()
         yield
     finally:
         os.close(folder)
+
+
+def _tell_of_wait() -> None:
+    sys.stderr.write(
+        f"Another MemoryHub command starts in {settings.DATA_DIR}: this one waits "
+        "until it has.\n"
+    )
 
 
 @contextmanager

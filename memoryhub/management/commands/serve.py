@@ -11,6 +11,7 @@ from memoryhub.distribution import PROGRAM
 from memoryhub.management import logs, start
 from memoryhub.management.serving import address, server
 from memoryhub.management.terminal import Command as Base
+from memoryhub.queries.verify import server_checks
 from memoryhub.services.access import operators
 from memoryhub.services.forget.maintenance import maintenance
 from memoryhub.vault.keys import keyring
@@ -60,6 +61,11 @@ class Command(Base):
         else:
             # A link in a log would sign in the first reader of the log.
             yield f"Sign in by a link from: {PROGRAM} signin"
+        if server_checks.is_redis_silent():
+            yield (
+                "Redis does not answer at REDIS_URL: until it does, live pages look "
+                "by themselves for what other processes write, and show it later."
+            )
         if maintenance.waiting:
             yield (
                 "A backup was restored from before some erasures: nothing is served "

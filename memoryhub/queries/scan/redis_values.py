@@ -39,6 +39,16 @@ def get_settings(url: str, names: Iterable[str]) -> dict[str, str]:
             raise OSError("redis: it does not tell") from None
 
 
+def has_answer(url: str, *, seconds: float) -> bool:
+    """Return whether Redis answers within these seconds to connect and to reply."""
+    waits = {"socket_connect_timeout": seconds, "socket_timeout": seconds}
+    try:
+        with redis.Redis.from_url(url, retry=None, **waits) as client:
+            return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
 def plant(url: str, *, key: str, value: bytes, seconds: int) -> None:
     """Store a probe value that expires, for a scan to find."""
     with _open_client(url) as client:

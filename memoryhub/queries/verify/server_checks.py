@@ -96,6 +96,14 @@ def database_rights(
     ]
 
 
+def is_redis_silent() -> bool:
+    """Return whether Redis is configured and gives no answer within two seconds."""
+    if not settings.REDIS_URL:
+        return False
+    values: Any = import_module(_REDIS)
+    return not values.has_answer(settings.REDIS_URL, seconds=1.0)
+
+
 def redis_saves(*_: Any, **__: Any) -> list[CheckMessage]:
     """Refuse a Redis that writes to a disk; warn if Redis does not tell."""
     if not settings.REDIS_URL:

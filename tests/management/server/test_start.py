@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import socket
 import stat
@@ -14,6 +16,7 @@ from django.db import connections
 
 from memoryhub.errors import StartRefusedError
 from memoryhub.management import start
+from tests.harness import forks
 from tests.harness.instances import COMMAND_SECONDS, Instance
 
 PUBLIC = ("--host", "0.0.0.0")
@@ -345,3 +348,33 @@ def test_sqlite_pragma_that_does_not_hold_is_refused(alias: str, pragma: str) ->
 )
 def test_loopback_hosts_are_recognised(host: str, private: bool) -> None:
     assert start.is_loopback(host) is private
+
+
+# Words of commands beside what they print
+
+
+@pytest.mark.usefixtures("sqlite")
+def test_command_says_that_it_waits_for_another_to_start(instance: Instance) -> None:
+    folder = os.open(instance.data, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with instance.begin("create_project", "p") as process:
+        assert process.stdout is not None
+        assert "Another MemoryHub command starts" in process.stdout.readline()
+        os.close(folder)
+        assert process.wait(COMMAND_SECONDS) == 0
+
+
+def test_help_makes_no_data_folder(tmp_path: Path, instance: Instance) -> None:
+    folder = tmp_path / "none"
+    for words in (["--help"], ["help"], [], ["serve", "--help"]):
+        # A fork has read its settings before it has words.
+        env = {"MEMORYHUB_DATA": str(folder), forks.COLD: "1"}
+        assert instance.managed(*words, **env)
+        assert not folder.exists()
+
+
+def test_command_ends_quietly_when_its_reader_has_gone(instance: Instance) -> None:
+    with instance.begin("verify", "--all") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(COMMAND_SECONDS) == 1

@@ -136,6 +136,12 @@ def test_deploy_check_warns_of_a_redis_that_does_not_answer(
 ) -> None:
     settings.REDIS_URL = f"unix://{tmp_path / 'none.sock'}"
     assert list_ids(server_checks.redis_saves()) == ["memoryhub.W005"]
+    assert server_checks.is_redis_silent()
+
+
+def test_redis_that_answers_is_not_silent(settings: Settings, redis_url: str) -> None:
+    settings.REDIS_URL = redis_url
+    assert not server_checks.is_redis_silent()
 
 
 def test_deploy_check_is_silent_without_redis(settings: Settings) -> None:
