@@ -54,7 +54,7 @@ class Command(BaseCommand):
                 code=WRONG_USAGE,
             )
         except Refusal as refusal:
-            self.end(f"{refusal.code}: {refusal.message}", code=FAILED)
+            self.end(f"{refusal.code}: {refusal.sentence}", code=FAILED)
         except Error as failure:
             # The driver's text may hold an address with a password.
             self.end(

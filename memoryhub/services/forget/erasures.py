@@ -389,7 +389,9 @@ def _insert_plan(
                 erasure_steps.restrict_subject(row, basis=PLANNED, actor=actor)
     except IntegrityError:
         # Another request's plan was faster.
-        raise ErasureInProgressError from None
+        faster = Erasure.objects.exclude(state__in=CLOSED).filter(subject=subject)
+        detail = {"erasure": str(found.id)} if (found := faster.first()) else {}
+        raise ErasureInProgressError(**detail) from None
     return row
 
 

@@ -108,9 +108,9 @@ def _unrestrict_locked(
         requests.claim(request, subject=row.id)
         if row.state != Subject.State.RESTRICTED:
             return row
-        kept = _find_erasure_basis(row)
-        if row.basis not in BASES and kept:
-            raise ErasureInProgressError
+        kept, erasure = _find_erasure_basis(row)
+        if row.basis not in BASES and erasure:
+            raise ErasureInProgressError(erasure=str(erasure.id))
         state = Subject.State.RESTRICTED if kept else Subject.State.ACTIVE
         _set_state(row, state, basis=kept)
         audit_act("subject.unrestricted", row.id, project=row.project_id, actor=actor)
@@ -139,17 +139,21 @@ def lock_subject(subject: UUID) -> Subject:
     return row
 
 
-def _find_erasure_basis(row: Subject) -> str:
-    """Find the basis on which an open erasure restricts the subject; empty if none."""
+def _find_erasure_basis(row: Subject) -> tuple[str, Erasure | None]:
+    """Find the basis on which an open erasure restricts the subject, and the erasure.
+
+    Empty and None if there is none.
+    """
     rows = Erasure.objects.filter(subject=row)
-    if rows.filter(state=Erasure.State.HELD).exists():
-        return HELD
+    if held := rows.filter(state=Erasure.State.HELD).first():
+        return HELD, held
     planned = rows.filter(state=Erasure.State.PLANNED)
     restricting = Q(restrict=True, expires_at__gt=clock.now())
     # A confirmed erasure may not be fenced yet, or not in all journals.
     begun = Q(scope=Erasure.Scope.SUBJECT) | Q(ledger_n__isnull=False)
     begun &= Q(confirmed_at__isnull=False)
-    return PLANNED if planned.filter(restricting | begun).exists() else ""
+    found = planned.filter(restricting | begun).first()
+    return PLANNED if found else "", found
 
 
 def _set_state(row: Subject, state: Subject.State, *, basis: str) -> None:

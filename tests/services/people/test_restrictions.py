@@ -103,8 +103,9 @@ def test_restriction_of_an_erasure_is_lifted_by_nobody_else(
 ) -> None:
     open_one = graves.make_erasure(ann, confirmed_at=None, **plan)
     Subject.objects.filter(id=ann.id).update(state="restricted", basis=word)
-    with pytest.raises(ErasureInProgressError):
+    with pytest.raises(ErasureInProgressError) as refused:
         restrictions.unrestrict_subject(ann.id, actor=ACTOR)
+    assert refused.value.detail == {"erasure": str(open_one.id)}
     restrictions.restrict_subject(ann.id, basis="claims", actor=ACTOR)
     kept = restrictions.unrestrict_subject(ann.id, actor=ACTOR)
     assert (kept.state, kept.basis) == ("restricted", word)
