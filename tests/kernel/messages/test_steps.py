@@ -47,6 +47,10 @@ def test_pieces_go_back_in_their_order() -> None:
     assert [first, second] == reasoned
     assert line["content"].startswith("Hm.\n[called find")
 
+    # The API wants each reasoning item before what followed it, calls open or not.
+    said = _build_running([call, reasoned[0], spoken], "responses")["input"][1:4]
+    assert said == [call, reasoned[0], {"role": "assistant", "content": "Hm."}]
+
 
 def _build_running(content: Any, vendor: Vendor) -> Json:
     """Return the valid request of a user's word and this message, not answered yet."""
