@@ -31,21 +31,11 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from google.adk.errors._stale_session_error import StaleSessionError
-from google.adk.errors.already_exists_error import AlreadyExistsError
-from google.adk.errors.session_not_found_error import SessionNotFoundError
-from google.adk.events.event import Event
-from google.adk.events.event_actions import EventActions
-from google.adk.sessions import BaseSessionService, Session, State
-from google.adk.sessions.base_session_service import (
-    GetSessionConfig,
-    ListSessionsResponse,
-)
-
 from memoryhub_client import keys, slots, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.batches import cut_batches
 from memoryhub_client.escapes import build_name
+from memoryhub_client.extras import require_extra
 from memoryhub_client.kept_items import (
     build_slots,
     find_item,
@@ -55,6 +45,18 @@ from memoryhub_client.kept_items import (
 from memoryhub_client.keys import KeyChange
 from memoryhub_client.problems import Conflict, NotFound
 from memoryhub_client.slots import Slot
+
+with require_extra("adk"):
+    from google.adk.errors._stale_session_error import StaleSessionError
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events.event import Event
+    from google.adk.events.event_actions import EventActions
+    from google.adk.sessions import BaseSessionService, Session, State
+    from google.adk.sessions.base_session_service import (
+        GetSessionConfig,
+        ListSessionsResponse,
+    )
 
 KIND, KEY = "adk", "session"
 #: The most keys that the hub grants a thread: a session has one for each event.

@@ -24,33 +24,10 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from anthropic.lib.tools import ToolError
-from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
-from anthropic.types.beta import (
-    BetaCacheControlEphemeralParam,
-)
-from anthropic.types.beta import (
-    BetaMemoryTool20250818CreateCommand as CreateCommand,
-)
-from anthropic.types.beta import (
-    BetaMemoryTool20250818DeleteCommand as DeleteCommand,
-)
-from anthropic.types.beta import (
-    BetaMemoryTool20250818InsertCommand as InsertCommand,
-)
-from anthropic.types.beta import (
-    BetaMemoryTool20250818RenameCommand as RenameCommand,
-)
-from anthropic.types.beta import (
-    BetaMemoryTool20250818StrReplaceCommand as StrReplaceCommand,
-)
-from anthropic.types.beta import (
-    BetaMemoryTool20250818ViewCommand as ViewCommand,
-)
-
 from memoryhub_client import blocks, thread_blocks
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
+from memoryhub_client.extras import require_extra
 from memoryhub_client.memory_files import (
     ROOT,
     TRIES,
@@ -65,6 +42,34 @@ from memoryhub_client.memory_files import (
 )
 from memoryhub_client.problems import Conflict, Problem, Unreachable
 from memoryhub_client.steps import Steps, arun_steps, run_steps
+
+with require_extra("anthropic"):
+    from anthropic.lib.tools import ToolError
+    from anthropic.tools.memory import (
+        BetaAbstractMemoryTool,
+        BetaAsyncAbstractMemoryTool,
+    )
+    from anthropic.types.beta import (
+        BetaCacheControlEphemeralParam,
+    )
+    from anthropic.types.beta import (
+        BetaMemoryTool20250818CreateCommand as CreateCommand,
+    )
+    from anthropic.types.beta import (
+        BetaMemoryTool20250818DeleteCommand as DeleteCommand,
+    )
+    from anthropic.types.beta import (
+        BetaMemoryTool20250818InsertCommand as InsertCommand,
+    )
+    from anthropic.types.beta import (
+        BetaMemoryTool20250818RenameCommand as RenameCommand,
+    )
+    from anthropic.types.beta import (
+        BetaMemoryTool20250818StrReplaceCommand as StrReplaceCommand,
+    )
+    from anthropic.types.beta import (
+        BetaMemoryTool20250818ViewCommand as ViewCommand,
+    )
 
 FOLDER_SIZE = 4_096
 #: Columns of a line's number.

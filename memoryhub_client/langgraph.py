@@ -17,25 +17,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Unpack, cast
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    WRITES_IDX_MAP,
-    BaseCheckpointSaver,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-    get_checkpoint_id,
-    get_checkpoint_metadata,
-    writes_sort_key,
-)
-from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-
 from memoryhub_client import keys, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.batches import cut_batches
 from memoryhub_client.client import Client
+from memoryhub_client.extras import require_extra
 from memoryhub_client.keys import Changing, Keeping
 from memoryhub_client.langgraph_keys import (
     CONFIG,
@@ -65,6 +51,22 @@ from memoryhub_client.problems import Conflict, Invalid, NotFound
 from memoryhub_client.requests import AsOfQuery
 from memoryhub_client.steps import Steps, arun_steps, run_steps
 from memoryhub_client.threads import Making
+
+with require_extra("langgraph"):
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        get_checkpoint_id,
+        get_checkpoint_metadata,
+        writes_sort_key,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 Tuples = list[CheckpointTuple]
 

@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.sqlite import SqliteSaver
-
 from memoryhub_client.client import Client
+from memoryhub_client.extras import require_extra
 from memoryhub_client.langgraph import MemoryHubSaver
+
+with require_extra("langgraph", "langgraph-checkpoint-sqlite"):
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.sqlite import SqliteSaver
 
 _PLACES = """SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints
     ORDER BY checkpoint_id"""

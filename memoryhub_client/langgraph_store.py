@@ -36,26 +36,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, cast
 
-from langgraph.store.base import (
-    BaseStore,
-    GetOp,
-    Item,
-    ListNamespacesOp,
-    MatchCondition,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    TTLConfig,
-    validate_op_namespace,
-)
-
 from memoryhub_client import keys, searches, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.batches import cut_batches
 from memoryhub_client.client import Client
 from memoryhub_client.escapes import escape_name
+from memoryhub_client.extras import require_extra
 from memoryhub_client.langgraph_filters import is_match
 from memoryhub_client.langgraph_items import (
     ItemThread,
@@ -74,6 +60,22 @@ from memoryhub_client.langgraph_keys import (
 from memoryhub_client.problems import Conflict, Invalid, NotFound
 from memoryhub_client.steps import Steps, arun_steps, run_steps
 from memoryhub_client.threads import Making
+
+with require_extra("langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+        validate_op_namespace,
+    )
 
 #: The hub's limits: characters and words of a query, and hits of a search.
 MAX_QUERY, MAX_WORDS, MAX_HITS = 1_000, 64, 50

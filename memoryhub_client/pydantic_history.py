@@ -25,32 +25,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pydantic import TypeAdapter
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-    ConversationEntry,
-    ConversationRecord,
-    ConversationStore,
-)
-from pydantic_ai.messages import (
-    BaseToolReturnPart,
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    ModelRequestPart,
-    ModelResponse,
-    TextContent,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    UserContent,
-    UserPromptPart,
-)
-
 from memoryhub_client import keys, slots, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.batches import cut_batches
 from memoryhub_client.escapes import build_name
+from memoryhub_client.extras import require_extra
 from memoryhub_client.kept_items import (
     build_slots,
     find_item,
@@ -60,6 +39,29 @@ from memoryhub_client.kept_items import (
 from memoryhub_client.problems import Conflict, NotFound
 from memoryhub_client.slots import Slot
 from memoryhub_client.threads import Making
+
+with require_extra("pydantic-ai"):
+    from pydantic import TypeAdapter
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
+    from pydantic_ai.messages import (
+        BaseToolReturnPart,
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelRequestPart,
+        ModelResponse,
+        TextContent,
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+        UserContent,
+        UserPromptPart,
+    )
 
 KIND, PREFIX, KEY = "pydantic_ai", "pydantic-ai:", "conversation"
 LABELS = {"kind": "pydantic-ai"}
