@@ -248,13 +248,13 @@ def _hold_data_folder() -> Iterator[None]:
         return
     folder = os.open(settings.DATA_DIR, os.O_RDONLY)
     try:
-        told = Timer(_QUIET_SECONDS, _tell_of_wait)
-        told.start()
+        notice = Timer(_QUIET_SECONDS, _tell_of_wait)
+        notice.start()
         try:
             # The lock ends with the descriptor, even if the process dies.
             fcntl.flock(folder, fcntl.LOCK_EX)
         finally:
-            told.cancel()
+            notice.cancel()
         yield
     finally:
         os.close(folder)
