@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.db.models import Count, Max, Q
 
+from memoryhub.journal.rows import totals
 from memoryhub.kernel.state.knowledge import (
     ConsolidationState,
     FailedExchange,
@@ -34,7 +35,6 @@ from memoryhub.queries.knowledge.timelines import map_timelines
 from memoryhub.queries.replay import states
 
 ExchangeState = Literal["pending", "consolidated", "failed", "given_up"]
-_HIDDEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
 #: Threads per statement.
 _AT_ONCE = 200
 _NEVER_ASKED = ConsolidationState()
@@ -128,11 +128,15 @@ def list_requestable(
 
 
 def count(subject: Subject) -> PendingCounts:
-    """Count a subject's exchanges that are pending. One query for 200 threads."""
+    """Count a subject's exchanges that are pending, from the kept total of all.
+
+    Reads the questions of consolidated threads alone: one query for 200 such threads,
+    and four. An erased thread counts until its messages are deleted.
+    """
     held = get_consolidated(subject)
     rows = Slot.objects.filter(SHOWN, subject=subject, role="user")
-    rows = rows.exclude(thread__status__in=_HIDDEN)
-    waiting = rows.count()
+    rows = rows.exclude(thread__status=Thread.Status.IMPORTING)
+    waiting = totals.count_records(totals.get(subject.id), totals.EPISODES)
     for batch in _iter_batches([*held.items()]):
         done = Q()
         for thread, each in batch:
