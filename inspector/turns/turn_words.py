@@ -79,6 +79,8 @@ def describe_verdict(verdict: TurnVerdict, matches: QuestionMatches) -> str:
         return "All that matches was in the request, some of it shortened"
     if verdict.kind == "unmatched" and not matches.has_question:
         return "Nothing was asked before this turn"
+    if verdict.kind == "unmatched" and not matches.complete:
+        return "Nothing that is indexed so far matches this question"
     return _HEADLINES[verdict.kind]
 
 

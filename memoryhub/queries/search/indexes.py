@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,8 +16,11 @@ from memoryhub.models.threads import Thread
 
 #: Maximum number of records that a reader opens itself, over all threads.
 MOST = 5_000
+#: Number of records that a hasty reader opens if `MOST` would not complete the index.
+FEW = 100
 #: Number of threads whose segments one statement reads.
 _AT_ONCE = 200
+_Stored = Sequence[tuple[Span, IndexSegment]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,24 +31,27 @@ class IndexCoverage:
     complete: bool
 
 
-def catch_up(threads: Sequence[Thread], *, eldest: UUID | None = None) -> IndexCoverage:
+def catch_up(
+    threads: Sequence[Thread], *, eldest: UUID | None = None, hasty: bool = False
+) -> IndexCoverage:
     """Return the subject's index with all of these threads in it.
 
     With `eldest`, the root thread of a history, the index covers that history alone.
     `threads` are of one subject, which comes with them, the more urgent first. A thread
     that has not moved costs nothing. Else three queries, two per 200 threads new to the
     index, and three per thread that moved. Opens 5,000 records at most; the next reader
-    reads the rest.
+    reads the rest. A `hasty` reader opens 100 records if 5,000 would not be all, since
+    the worker indexes so many events before long.
     """
     if not threads:
         return IndexCoverage(index=Index(), complete=True)
     subject = threads[0].subject
     key = (subject.id, subject.epoch, eldest)
     held = thread_terms.indexes.get(key)
-    found = _catch_up_index(held or Index(), threads)
+    found = _catch_up_index(held or Index(), threads, hasty=hasty)
     if found is None:
         # A part of the cached index was erased since: rebuild the index.
-        found = _catch_up_index(Index(), threads)
+        found = _catch_up_index(Index(), threads, hasty=hasty)
     assert found is not None
     if found.index is not held:
         thread_terms.indexes.put(key, found.index, weight=found.index.size)
@@ -79,18 +85,22 @@ def add_read(thread: Thread, span: Span, read: ReadRecords) -> IndexSegment:
     return segment
 
 
-def _catch_up_index(index: Index, threads: Sequence[Thread]) -> IndexCoverage | None:
+def _catch_up_index(
+    index: Index, threads: Sequence[Thread], *, hasty: bool
+) -> IndexCoverage | None:
     """Bring the index up to date; None if the index holds a part erased since."""
     stored = _open_segments([each for each in threads if each.id not in index.covered])
     loaded = list[tuple[UUID, IndexSegment]]()
     covered = dict[UUID, tuple[Span, ...]]()
     stem = terms.build_stemmer()
     left = MOST
+    if hasty and _count_uncovered(index, threads, stored) > MOST:
+        left = FEW
     for thread in threads:
         kept = stored.get(thread.id, [])
         loaded += [(thread.id, segment) for _, segment in kept]
         before = index.covered.get(thread.id, ())
-        spans = unite_spans([*before, *(span for span, _ in kept)])
+        spans = _unite_covered(before, kept)
         gaps = list_missing_spans(spans, thread.head_seq)
         # Read the newest gap first: searches mostly want recent records.
         for gap in reversed(gaps if left > 0 else []):
@@ -107,6 +117,24 @@ def _catch_up_index(index: Index, threads: Sequence[Thread]) -> IndexCoverage | 
             covered[thread.id] = unite_spans(spans)
     grown = index.add_segments(loaded, covered) if covered else index
     return IndexCoverage(index=grown, complete=_is_complete(grown, threads))
+
+
+def _count_uncovered(
+    index: Index, threads: Sequence[Thread], stored: Mapping[UUID, _Stored]
+) -> int:
+    """Count the events that neither the index nor a stored segment covers."""
+    return sum(
+        last - first + 1
+        for each in threads
+        for first, last in list_missing_spans(
+            _unite_covered(index.covered.get(each.id, ()), stored.get(each.id, ())),
+            each.head_seq,
+        )
+    )
+
+
+def _unite_covered(before: Sequence[Span], kept: _Stored) -> tuple[Span, ...]:
+    return unite_spans([*before, *(span for span, _ in kept)])
 
 
 def _is_complete(index: Index, threads: Sequence[Thread]) -> bool:

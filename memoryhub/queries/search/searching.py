@@ -60,6 +60,8 @@ class SearchRequest:
     versions: bool = False
     #: Modality of the pages to find; None: of any, and records that are no pages.
     modality: Modality | None = None
+    #: Whether to open few records where many are not indexed yet.
+    hasty: bool = False
     #: Instants for marks on texts that no longer hold, and in recall the filter of
     #: facts. None: assertions are found as recorded, and no text is marked.
     where: FactFilter | None = None
@@ -252,7 +254,7 @@ def _search_index(
     scope: SearchScope,
     without: Sequence[Range] = (),
 ) -> SearchResult:
-    caught = indexes.catch_up(rows, eldest=_get_eldest(scope))
+    caught = indexes.catch_up(rows, eldest=_get_eldest(scope), hasty=request.hasty)
     index = caught.index
     gone = [*_list_gone(index, scope), *without]
     scope = replace(scope, gone=resolve_places(gone).spans)

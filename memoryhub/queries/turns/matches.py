@@ -58,6 +58,8 @@ class QuestionMatches:
     total: int = 0
     #: Whether the exchange has a question with words.
     has_question: bool = True
+    #: Whether all texts were searched; False while many are not indexed yet.
+    complete: bool = True
 
     def list_with_standing(self, standing: MatchStanding) -> tuple[QuestionMatch, ...]:
         return tuple(each for each in self.items if each.standing == standing)
@@ -70,7 +72,8 @@ def get_matches(
 
     The question itself is left out, and messages that can hold no answer. A search
     of the thread whose journal has the turn: five queries where no thread moved, and
-    two for the texts. `thread` comes with its subject.
+    two for the texts. Where more than 5,000 events are not indexed yet, 100 texts more
+    are indexed and searched. `thread` comes with its subject.
     """
     query = build_query(exchange.question_text)
     if exchange.question is None or not query.words:
@@ -78,7 +81,7 @@ def get_matches(
     home = shown.recorded.home
     row = thread if home.id == thread.id else home
     row.subject = thread.subject
-    request = SearchRequest(query=query, limit=2 * BEST + 1)
+    request = SearchRequest(query=query, limit=2 * BEST + 1, hasty=True)
     found = searching.search_thread(row, request, seq=shown.event.as_of_seq)
     itself = exchange.question.index
     others = [hit for hit in found.items if hit.slot != itself]
@@ -97,6 +100,7 @@ def get_matches(
             for rank, hit in enumerate(others[:BEST], start=1)
         ),
         total=found.total - (len(found.items) - len(others)),
+        complete="indexing" not in found.degraded,
     )
 
 

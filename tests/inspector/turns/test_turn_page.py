@@ -10,7 +10,7 @@ import orjson
 import pytest
 from django.test import Client
 
-from memoryhub.journal.log import log
+from memoryhub.journal.log import log, thread_terms
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.paging.page_commands import BeginTurn, RateTurn, ReferencePages
 from memoryhub.kernel.replay import RecordedEvent, evolve
@@ -19,6 +19,7 @@ from memoryhub.kernel.turns.calls import RecordCall
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
+from memoryhub.queries.search import indexes
 from memoryhub.queries.turns import contexts, prefixes
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
@@ -445,3 +446,15 @@ def test_turn_page_lists_own_calls_with_what_the_guard_did(
     assert "calls" in text_of(viewer, f"{T}/events/{first.seq + 1}")
     figures = re.sub(r"\s+", " ", text_of(viewer, f"{T}/paging"))
     assert '3 <small class="faint">1 blocked, 1 warned, 0 repaired<' in figures
+
+
+@pytest.mark.usefixtures("refund")
+def test_missing_page_says_that_texts_are_not_indexed_yet(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note, address = "still being indexed", f"{T}/turns/{DENIED}/missing"
+    assert note not in text_of(viewer, address)
+    monkeypatch.setattr(indexes, "MOST", 10)
+    monkeypatch.setattr(indexes, "FEW", 2)
+    thread_terms.indexes.clear()
+    assert note in text_of(viewer, address)

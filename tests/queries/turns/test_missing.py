@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from memoryhub.journal.log import thread_terms
 from memoryhub.kernel.paging.page_commands import EvictPage, FaultPage
 from memoryhub.models.threads import Thread
+from memoryhub.queries.search import indexes
 from memoryhub.queries.turns import (
     exchanges,
     matches,
@@ -227,6 +229,20 @@ def test_missing_pages_cost_the_same_at_any_thread_length(
         exchange = exchanges.get_exchange(thread, shown.state, 6)
         with django_assert_max_num_queries(6):
             matches.get_matches(thread, shown, exchange)
+
+
+def test_many_events_that_are_not_indexed_are_searched_in_part(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = make_paged(agent)
+    whole = matches_at(thread, 6)
+    assert whole.complete
+    monkeypatch.setattr(indexes, "MOST", 10)
+    monkeypatch.setattr(indexes, "FEW", 2)
+    thread_terms.indexes.clear()
+    part = matches_at(thread, 6)
+    assert not part.complete
+    assert part.total < whole.total
 
 
 # Verdicts on real turns

@@ -151,3 +151,5 @@ def test_words_tell_a_turn_that_nobody_asked_from_one_that_nothing_matches() -> 
         turn_words.describe_verdict(verdict, silent)
         == "Nothing was asked before this turn"
     )
+    part = QuestionMatches(complete=False)
+    assert "indexed so far" in turn_words.describe_verdict(verdict, part)
