@@ -28,6 +28,7 @@ from memoryhub.kernel.messages.words import render_words
 from memoryhub.kernel.packing import prefetching, selection
 from memoryhub.kernel.packing.packing import PackingInput
 from memoryhub.kernel.packing.prefetching import Prefetchable
+from memoryhub.kernel.search import parsing
 from memoryhub.kernel.search.ranking import SearchScope
 from memoryhub.kernel.state import pages
 from memoryhub.kernel.state.pages import FULL, Location, PageEntry
@@ -68,7 +69,10 @@ def add_related(
         list_prefetchable(state), selection.list_shown_places(wanted)
     )
     there = {each.place for each in first}
-    found, opened = _list_related(thread, state, wanted, question)
+    found, opened = list[Related](), OpenedTexts()
+    # A text without words is related to none: the thread is not even indexed for it.
+    if parsing.list_words(question):
+        found, opened = _list_related(thread, state, wanted, question)
     wanted = replace(
         wanted,
         related=(*first, *(each for each in found if each.place not in there)),

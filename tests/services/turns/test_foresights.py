@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import PinnedError
+from memoryhub.journal.log import thread_terms
 from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
@@ -107,6 +108,16 @@ def test_next_turn_brings_what_was_foreseen(agent: Agent, seed: int) -> None:
     assert seen or settings["recall"] == "off"
     row = get_thread(agent)
     assert states.load_state(row).paging.claims == state_of(row).paging.claims
+
+
+def test_turn_without_words_is_foreseen_without_a_search(agent: Agent) -> None:
+    append(agent, "t-1", "The code is zfa04y.")
+    begin(agent)
+    thread_terms.indexes.clear()
+    foresee(agent)
+    row = get_thread(agent, "t-1")
+    key = (row.subject_id, row.subject.epoch, row.id)
+    assert thread_terms.indexes.get(key) is None
 
 
 def test_pages_of_any_tier_come(agent: Agent) -> None:
