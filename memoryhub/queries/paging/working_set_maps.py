@@ -62,13 +62,15 @@ class _Moves:
 
 #: Tokens of opened snapshots, by thread, epoch of its subject and seq.
 sampled: Lru[tuple[UUID, int, int], int] = Lru(50_000, name="token counts of snapshots")
+#: Moves of long threads as of their heads, by thread, epoch of its subject and head.
+sampled_moves: Lru[tuple[UUID, int, int], _Moves] = Lru(50, name="maps of long threads")
 
 
 def get_map(thread: Thread) -> WorkingSetMap:
     """Return the map of a thread as of its head. `thread` comes with its subject.
 
-    Three queries and those of a state, and at most seven more for a long thread.
-    The first map of a long thread in a process opens `SAMPLES` snapshots.
+    Three queries and those of a state, and at most seven more for a long thread that
+    has moved. The first map of a long thread in a process opens `SAMPLES` snapshots.
     """
     # What stands beside pages in requests lowers the threshold: blocks, tools, log.
     settings, head = states.load_state(thread).paging.settings, thread.head_seq
@@ -114,6 +116,11 @@ def _trace_moves(thread: Thread) -> _Moves:
 
 
 def _sample_moves(thread: Thread) -> _Moves:
+    """Sample a long thread's moves; no query while the thread does not move."""
+    key = (thread.id, thread.subject.epoch, thread.head_seq)
+    held = sampled_moves.get(key)
+    if held is not None:
+        return held
     buckets = paging_charts.get_charts(thread).buckets
 
     def build_stretches(*names: str) -> Stretches:
@@ -121,12 +128,14 @@ def _sample_moves(thread: Thread) -> _Moves:
             (each.first, each.last) for each in buckets if any(map(each.count, names))
         )
 
-    return _Moves(
+    moves = _Moves(
         points=(*_sample_tokens(thread), (thread.head_seq, thread.resident_tokens)),
         leaving=build_stretches("evicted", "lowered"),
         fetched=build_stretches("faults"),
         refused=build_stretches("refused"),
     )
+    sampled_moves.put(key, moves)
+    return moves
 
 
 def _sample_tokens(thread: Thread) -> list[tuple[int, int]]:

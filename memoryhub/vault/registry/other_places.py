@@ -227,6 +227,11 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             found="thread ids of the subject; the epoch is read before use",
             forget=Fate.VOID,
         ),
+        "memoryhub.queries.paging.working_set_maps.sampled_moves": OtherPlace(
+            holds="seqs and tokens of 50 threads over time",
+            found="thread ids of the subject; head and epoch are read before use",
+            forget=Fate.VOID,
+        ),
         "memoryhub.queries.threads.readers.readers": OtherPlace(
             holds="reads that wait for a connection", forget=Fate.PASSES
         ),

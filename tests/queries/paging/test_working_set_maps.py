@@ -29,6 +29,7 @@ pytestmark = pytest.mark.django_db
 def fresh() -> None:
     traces.traces.clear()
     working_set_maps.sampled.clear()
+    working_set_maps.sampled_moves.clear()
 
 
 def folded(thread: Thread) -> dict[int, int]:
@@ -112,12 +113,20 @@ def test_long_thread_is_drawn_from_its_snapshots(
 
 @pytest.mark.parametrize("size", [3, 400])
 def test_map_costs_the_same_however_long_the_thread(
-    agent: Agent, size: int, django_assert_max_num_queries: object
+    agent: Agent,
+    size: int,
+    django_assert_max_num_queries: object,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     factories.append(agent, "t-1", *("more" for _ in range(min(size, 200))))
     thread = factories.get_thread(agent)
     with django_assert_max_num_queries(6):  # type: ignore[operator]  # a fixture
         get_map(thread)
+    # Nothing is asked again of a long thread that has not moved.
+    monkeypatch.setattr(working_set_maps, "TRACED", size // 2)
+    found = get_map(thread)
+    with django_assert_max_num_queries(4):  # type: ignore[operator]  # a fixture
+        assert get_map(thread) == found
 
 
 def test_stretches_without_a_gap_are_one() -> None:
