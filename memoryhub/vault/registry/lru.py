@@ -103,12 +103,16 @@ class Lru(Generic[Key, Value]):
         return found
 
     def put(self, key: Key, value: Value, *, weight: int = 1) -> None:
+        """Cache a value; one heavier than the whole cache is dropped, and no other."""
         with self._lock:
             self._remove(key)
             if (now := self._clock()) >= self._marked_until:
                 self._drop_idle()
                 self._marked_until = now + IDLE_SECONDS
             self._entries[key] = (value, weight, now + self._seconds)
+            if weight > self._most:
+                return
+            self._entries[key] = (value, weight, self._clock() + self._seconds)
             self._weight += weight
             while self._weight > self._most:
                 self._remove(next(iter(self._entries)))
