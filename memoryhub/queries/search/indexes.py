@@ -48,6 +48,8 @@ def catch_up(
     subject = threads[0].subject
     key = (subject.id, subject.epoch, eldest)
     held = thread_terms.indexes.get(key)
+    if held is not None and _has_more_stored(held, threads):
+        held = None
     found = _catch_up_index(held or Index(), threads, hasty=hasty)
     if found is None:
         # A part of the cached index was erased since: rebuild the index.
@@ -117,6 +119,21 @@ def _catch_up_index(
             covered[thread.id] = unite_spans(spans)
     grown = index.add_segments(loaded, covered) if covered else index
     return IndexCoverage(index=grown, complete=_is_complete(grown, threads))
+
+
+def _has_more_stored(index: Index, threads: Sequence[Thread]) -> bool:
+    """Tell whether the worker has stored segments of what an index lacks of threads.
+
+    One query, or none where the index lacks `MOST` events or fewer of those it holds.
+    """
+    held = [each for each in threads if each.id in index.covered]
+    if _count_uncovered(index, held, {}) <= MOST:
+        return False
+    rows = ThreadTerms.objects.filter(thread__in=[each.id for each in held])
+    return any(
+        list_missing_spans([(1, first - 1), *index.covered[thread]], upto)
+        for thread, first, upto in rows.values_list("thread", "first_seq", "upto_seq")
+    )
 
 
 def _count_uncovered(

@@ -23,6 +23,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
 from memoryhub.services.threads import operator_threads
 from memoryhub.services.turns import turns as begin
+from memoryhub.workers.search import terms
 from tests.cast import factories
 from tests.inspector.denied import (
     DENIAL,
@@ -243,6 +244,11 @@ def test_many_events_that_are_not_indexed_are_searched_in_part(
     part = matches_at(thread, 6)
     assert not part.complete
     assert part.total < whole.total
+    # What the worker of another process has stored since is searched at once.
+    ((key, held),) = thread_terms.indexes.list_items()
+    assert terms.write_segment(thread)
+    thread_terms.indexes.put(key, held, weight=held.size)
+    assert matches_at(thread, 6) == whole
 
 
 # Verdicts on real turns
