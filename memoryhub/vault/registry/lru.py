@@ -109,10 +109,9 @@ class Lru(Generic[Key, Value]):
             if (now := self._clock()) >= self._marked_until:
                 self._drop_idle()
                 self._marked_until = now + IDLE_SECONDS
-            self._entries[key] = (value, weight, now + self._seconds)
             if weight > self._most:
                 return
-            self._entries[key] = (value, weight, self._clock() + self._seconds)
+            self._entries[key] = (value, weight, now + self._seconds)
             self._weight += weight
             while self._weight > self._most:
                 self._remove(next(iter(self._entries)))
