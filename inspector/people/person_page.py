@@ -81,6 +81,8 @@ def build_context(
     home = find_home(subject)
     threads = profiles.list_sessions(subject, limit=THREADS)
     listed = episodes.list_episodes(subject, now=now, limit=EPISODES)
+    # Some were recorded long after they were said.
+    lately = sorted(listed.items, key=lambda each: each.occurred_at, reverse=True)
     learnt = _list_facts(subject, home, now=now)
     written = blocks.list_current(home, limit=BLOCKS + 1) if home else []
     visitor.note_threads(each.thread for each in listed.items)
@@ -92,7 +94,7 @@ def build_context(
         "learnt": learnt,
         "blocks": [_build_block_words(each) for each in written[:BLOCKS]],
         "more_blocks": len(written) > BLOCKS,
-        "episodes": [_build_episode_words(each) for each in listed.items],
+        "episodes": [_build_episode_words(each) for each in lately],
         "threads": [ThreadLine.from_row(each) for each in threads],
         "carriers": (
             block_turns.list_recent(home, threads, limit=TURNS) if home else []
