@@ -23,8 +23,9 @@ T = "/p/acme/threads/"
 #: Number of addresses of one kind to visit.
 EACH = 5
 NAMED = re.compile(r"\b(?i:turn|event|checkpoint) [1-9]\d*|\bslot-\d+|landfall")
-#: Elements without links: inputs, agents' texts, drawings.
-SKIPPED = {"option", "textarea", "button", "label", "pre", "blockquote", "svg", "a"}
+#: Elements without links: inputs, what opens on a click, agents' texts, drawings.
+SKIPPED = {"option", "textarea", "button", "label", "summary"}
+SKIPPED |= {"pre", "blockquote", "svg", "a"}
 #: Kinds of pages whose heading names their own record.
 THEMSELVES = ("turn", "page", "checkpoint-delete", "checkpoint-restore")
 #: Words that name no record: a setting's count, and a turn yet to come.
