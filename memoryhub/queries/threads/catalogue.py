@@ -274,7 +274,7 @@ def _build_verdict_condition(
     verdict: ThreadVerdict,
 ) -> Callable[[Project, datetime], Q]:
     return lambda project, now: (
-        verdicts.build_recent_condition(now) & verdict.condition(now, project)
+        verdicts.build_used_condition(now) & verdict.condition(now, project)
     )
 
 

@@ -77,7 +77,7 @@ def get_facets(
         for place, key in enumerate(_COLUMNS)
     ]
     labels = _build_label_facets(newest)
-    looked = newest.filter(verdicts.build_recent_condition(now)).values_list(
+    looked = newest.filter(verdicts.build_used_condition(now)).values_list(
         *verdicts.COLUMNS
     )
     limits = Thresholds.from_project(project)

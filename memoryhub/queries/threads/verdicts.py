@@ -242,18 +242,25 @@ def _put_limit(verdict: ThreadVerdict, limits: Thresholds) -> ThreadVerdict:
     return replace(verdict, limit=verdict.limit.format(text))
 
 
-def build_recent_condition(
-    now: datetime, status: Thread.Status = Thread.Status.OPEN
-) -> Q:
+def build_recent_condition(now: datetime) -> Q:
     """Build the condition on open threads used lately, which may need attention.
 
     Threads of restricted subjects are left out: agents cannot use them.
     """
-    return Q(
-        status=status,
-        listed_at__gte=now - USED_WITHIN,
-        subject__state=Subject.State.ACTIVE,
-    )
+    return _build_active_condition(now) & Q(status=Thread.Status.OPEN)
+
+
+def build_used_condition(now: datetime) -> Q:
+    """Build the condition on threads, open or closed, that agents used lately."""
+    # To be closed alone is no use.
+    used = Q(last_active_at__gte=now - USED_WITHIN) | Q(status=Thread.Status.OPEN)
+    either = Q(status__in=(Thread.Status.OPEN, Thread.Status.CLOSED))
+    return _build_active_condition(now) & either & used
+
+
+def _build_active_condition(now: datetime) -> Q:
+    active = Q(subject__state=Subject.State.ACTIVE)
+    return Q(listed_at__gte=now - USED_WITHIN) & active
 
 
 def count_closed(project: Project, now: datetime) -> dict[Flag, int]:
@@ -262,10 +269,8 @@ def count_closed(project: Project, now: datetime) -> dict[Flag, int]:
     Nothing can be done for these threads any more, so that they are not unhealthy; but
     whoever looks for the worst threads should find them. One query for each verdict.
     """
-    recent = build_recent_condition(now, Thread.Status.CLOSED)
-    # Agents used them within the time: to be closed alone is no use.
-    used = Q(last_active_at__gte=now - USED_WITHIN)
-    rows = Thread.objects.filter(recent, used, project=project).order_by()
+    recent = build_used_condition(now) & Q(status=Thread.Status.CLOSED)
+    rows = Thread.objects.filter(recent, project=project).order_by()
     return {
         each.flag: count
         for each in VERDICTS

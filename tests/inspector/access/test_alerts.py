@@ -74,4 +74,4 @@ def test_alert_names_the_threads_it_is_about(owner: Client, agent: Agent) -> Non
     alerts.look(now)
     page = owner.get(PAGE).content.decode()
     assert 'href="/p/acme/threads/restless">restless</a>' in page
-    assert 'href="/p/acme/threads?q=flag%3Athrashing"' in page
+    assert 'href="/p/acme/threads?q=status%3Aopen%20flag%3Athrashing"' in page

@@ -89,7 +89,9 @@ def test_overview_links_to_the_problems_it_does_not_list(
     _, more, rest = page.partition("And ")
     assert more
     for flag, words in (("thrashing", "thrashing 12"), ("full", "% full 1")):
-        link = rf'href="/p/acme/threads\?q=flag%3A{flag}">[^<]*{words}</a>'
+        link = (
+            rf'href="/p/acme/threads\?q=status%3Aopen%20flag%3A{flag}">[^<]*{words}</a>'
+        )
         assert re.search(link, rest.partition("</p>")[0]), flag
 
 
@@ -110,7 +112,12 @@ def test_problem_count_is_equal_in_headline_rows_lists_and_badge(
     for page in pages[:2]:
         assert f"<h1>{badge} things need a look</h1>" in page
     assert "21 threads" in text_of(viewer, "/p/acme/health")
-    assert "21 of 21" in text_of(viewer, "/p/acme/threads?q=flag%3Afull")
+    assert "21 of 21" in text_of(
+        viewer, "/p/acme/threads?q=status%3Aopen%20flag%3Afull"
+    )
+    for flagged, found in (("", "23 of 23"), ("status%3Aclosed%20", "2 of 2")):
+        link = f"/p/acme/threads?q={flagged}flag%3Afull"
+        assert found in text_of(viewer, link)
 
 
 def test_problem_count_is_equal_in_rail_overview_health_and_privacy(
