@@ -61,7 +61,12 @@ CHUNK = 1_000
 #: The process's indexes, by subject and epoch; for one thread and its forks also by the
 #: oldest thread, so that a turn never searches everything of a subject.
 indexes: Lru[tuple[UUID, int, UUID | None], Index] = Lru(
-    settings.SEARCH_BYTES, name="indexes for searches", unit_bytes=1
+    settings.SEARCH_BYTES,
+    name="indexes for searches",
+    unit_bytes=1,
+    # A thread of 200,000 events fills the cache: made anew, its index costs a search
+    # half a second of CPU, and takes as much memory as it does here.
+    largest=4 * settings.SEARCH_BYTES,
 )
 
 

@@ -52,7 +52,8 @@ class Lru(Generic[Key, Value]):
     Entries that are not read for `IDLE_SECONDS` go, too. A value weighs 1 unless `put`
     says otherwise. Thread-safe. Callers can always make a cached value again. A `name`
     says what the cache keeps and lists it in `list_caches`; `unit_bytes` are the bytes
-    in one unit of weight, None where weights count values.
+    in one unit of weight, None where weights count values. One value that alone is
+    heavier than `most` is kept beside the others, if it weighs `largest` or less.
     """
 
     def __init__(
@@ -63,12 +64,16 @@ class Lru(Generic[Key, Value]):
         clock: Callable[[], float] = time.monotonic,
         name: str = "",
         unit_bytes: int | None = None,
+        largest: int = 0,
     ) -> None:
         self._most = most
+        self._largest = largest
         self._seconds = seconds
         self._clock = clock
         self._lock = Lock()
         self._weight = 0
+        #: Weight of the value that is heavier than `most`; part of no other weight.
+        self._heavy = 0
         self._marked_until = -math.inf
         #: Value, weight, and the clock reading at which the entry expires.
         self._entries: OrderedDict[Key, tuple[Value, int, float]] = OrderedDict()
@@ -103,16 +108,23 @@ class Lru(Generic[Key, Value]):
         return found
 
     def put(self, key: Key, value: Value, *, weight: int = 1) -> None:
-        """Cache a value; one heavier than the whole cache is dropped, and no other."""
+        """Cache a value; one too heavy to be kept drops no other.
+
+        The newest that is heavier than the whole cache takes the place of the last.
+        """
         with self._lock:
             self._remove(key)
             if (now := self._clock()) >= self._marked_until:
                 self._drop_idle()
                 self._marked_until = now + IDLE_SECONDS
-            if weight > self._most:
+            if weight > max(self._most, self._largest):
                 return
+            if weight > self._most:
+                self._remove_heavy()
+                self._heavy = weight
+            else:
+                self._weight += weight
             self._entries[key] = (value, weight, now + self._seconds)
-            self._weight += weight
             while self._weight > self._most:
                 self._remove(next(iter(self._entries)))
 
@@ -140,7 +152,7 @@ class Lru(Generic[Key, Value]):
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()
-            self._weight = 0
+            self._weight = self._heavy = 0
 
     def measure(self) -> MemoryUse:
         """Measure the use of memory by this cache."""
@@ -149,8 +161,8 @@ class Lru(Generic[Key, Value]):
             return MemoryUse(
                 name=self._name,
                 entries=len(self._entries) - (_MARK in self._entries),
-                weight=self._weight * unit,
-                most=self._most * unit,
+                weight=(self._weight + self._heavy) * unit,
+                most=(self._most + self._largest) * unit,
                 is_bytes=self._unit_bytes is not None,
             )
 
@@ -160,8 +172,17 @@ class Lru(Generic[Key, Value]):
             self._remove(next(iter(self._entries)))
         self._entries[_MARK] = (_MARK, 0, math.inf)
 
+    def _remove_heavy(self) -> None:
+        if self._heavy:
+            entries = self._entries.items()
+            self._remove(next(k for k, entry in entries if entry[1] > self._most))
+
     def _remove(self, key: Key) -> None:
-        if (entry := self._entries.pop(key, None)) is not None:
+        if (entry := self._entries.pop(key, None)) is None:
+            return
+        if entry[1] > self._most:
+            self._heavy = 0
+        else:
             self._weight -= entry[1]
 
 

@@ -117,7 +117,7 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             forget=Fate.VOID,
         ),
         "memoryhub.journal.log.thread_terms.indexes": OtherPlace(
-            holds="words of what subjects said, opened; 48 MiB",
+            holds="words of what subjects said, opened; 48 MiB, and one larger index",
             found="(subject, epoch), read before use, as is what was erased since",
             forget=Fate.VOID,
         ),

@@ -76,6 +76,26 @@ def test_lru_entry_displaces_several_by_its_weight() -> None:
     assert cache.list_items() == [("eva", 4)]
 
 
+def test_lru_keeps_one_large_value_beside_the_others() -> None:
+    cache: Lru[str, int] = Lru(10, largest=40, name="~large")
+    cache.put("ann", 1, weight=9)
+    for name, weight in (("bob", 11), ("cid", 40), ("dan", 41)):
+        cache.put(name, 2, weight=weight)
+    assert cache.list_items() == [("ann", 1), ("cid", 2)]
+    assert cache.has_room(1)
+    assert not cache.has_room(2)
+    assert (cache.measure().weight, cache.measure().most) == (49, 50)
+    # It goes where it was not used longest, too, and frees its place by shrinking.
+    cache.put("cid", 3, weight=10)
+    assert cache.list_items() == [("cid", 3)]
+    cache.put("cid", 4, weight=11)
+    cache.put("eva", 5, weight=10)
+    assert cache.list_items() == [("cid", 4), ("eva", 5)]
+    cache.put("fay", 6, weight=1)
+    assert cache.list_items() == [("fay", 6)]
+    assert cache.measure().weight == 1
+
+
 def test_lru_drops_selected_entries_with_their_weight() -> None:
     cache: Lru[str, int] = Lru(3)
     for number, name in enumerate(("ann", "bob", "cid")):
