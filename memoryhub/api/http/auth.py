@@ -82,8 +82,8 @@ def get_caller(request: HttpRequest) -> Agent:
 async def admit(request: HttpRequest, *, needs: str) -> Agent:
     """Return the agent behind a request, confined to the person that a header names.
 
-    Raises what `greet`, `require` and `subjects.find` raise. The header costs a query,
-    and two for a person who is not known.
+    Raises what `greet`, `require` and `confine` raise. The header costs a query, and
+    two for a person who is not known.
     """
     clock.require_true()
     agent = await _require_agent(
@@ -95,9 +95,7 @@ async def admit(request: HttpRequest, *, needs: str) -> Agent:
     require(agent, needs)
     sent = request.META.get("HTTP_MEMORYHUB_PERSON")
     if sent is not None:
-        begins = needs == WRITE and request.method in _BEGINNING
-        person = decode_person(sent.encode("latin-1"))
-        agent = await confine(agent, person, begins=begins)
+        agent = await confine(agent, decode_person(sent.encode("latin-1")))
         request.auth = agent  # type: ignore[attr-defined]  # as above
     return agent
 
@@ -142,12 +140,11 @@ def decode_person(value: bytes | None) -> str | None:
         raise InvalidError(loc=PERSON_HEADER, allowed=user_ids.RULE) from None
 
 
-async def confine(agent: Agent, person: str | None, *, begins: bool = False) -> Agent:
+async def confine(agent: Agent, person: str | None) -> Agent:
     """Return the agent as if its key were bound to the person that a header names.
 
-    With `begins` a person who is not known is created, unless the key is bound; else
-    the agent finds nothing. One query, two for an unknown person, none for None.
-    Raises InvalidError, SubjectErasedError.
+    The agent of a person who is not known finds nothing. One query, two for an unknown
+    person, none for None. Raises InvalidError, SubjectErasedError.
     """
     if person is None:
         return agent
@@ -156,10 +153,38 @@ async def confine(agent: Agent, person: str | None, *, begins: bool = False) -> 
         found = await read(find)
     except InvalidError:
         raise InvalidError(loc=PERSON_HEADER, allowed=user_ids.RULE) from None
-    if found is None and begins and agent.bound is None:
-        new = await read(subjects.prepare_subject, agent.project, person)
-        found = await subjects.insert_subject_async(new)
-    return replace(agent, bound=found.id if found else _NO_SUBJECT)
+    if found is None:
+        unknown = person if agent.bound is None else None
+        return replace(agent, bound=_NO_SUBJECT, unknown_person=unknown)
+    return replace(agent, bound=found.id)
+
+
+def is_beginning(request: HttpRequest, *, needs: str) -> bool:
+    """Return whether a request names an unknown person whom its write may make."""
+    writes = needs == WRITE and request.method in _BEGINNING
+    return writes and get_caller(request).unknown_person is not None
+
+
+async def begin_person(request: HttpRequest) -> None:
+    """Prepare the unknown person of a request: all but the row, which a write inserts.
+
+    The row comes with the person's first thread, so that a refusal makes nobody. Call
+    it once the body is checked: it writes a key, which is swept if nobody is made.
+    """
+    agent = get_caller(request)
+    assert agent.unknown_person is not None
+    new = await read(subjects.prepare_subject, agent.project, agent.unknown_person)
+    insert = partial(subjects.insert_with_thread, new)
+    begun = replace(agent, bound=new.id, insert_subject=insert)
+    request.auth = begun  # type: ignore[attr-defined]  # as above
+
+
+async def find_begun_person(request: HttpRequest) -> None:
+    """Confine a request to its person, whom another request has made meanwhile."""
+    agent = get_caller(request)
+    unbound = replace(agent, bound=None, unknown_person=None, insert_subject=None)
+    found = await confine(unbound, agent.unknown_person)
+    request.auth = found  # type: ignore[attr-defined]  # as above
 
 
 async def find_holder(key: str | None) -> Agent | None:

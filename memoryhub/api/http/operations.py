@@ -38,6 +38,7 @@ from memoryhub.api.errors import (
 from memoryhub.api.http import auth, gate, limits
 from memoryhub.errors import InvalidError, Refusal, UnavailableError
 from memoryhub.journal.writing.activity import activity
+from memoryhub.journal.writing.batch import SubjectMadeError
 from memoryhub.kernel.text import names, strict_json
 from memoryhub.queries.replay import exact_json
 from memoryhub.queries.threads.readers import read
@@ -148,6 +149,18 @@ class StrictOperation(AsyncOperation):
         return response
 
     async def _run_view(self, request: HttpRequest, values: Mapping[str, Any]) -> Any:
+        """Run the view, which may make the person whom the request names."""
+        if not auth.is_beginning(request, needs=self.needs):
+            return await self._call_view(request, values)
+        await auth.begin_person(request)
+        try:
+            return await self._call_view(request, values)
+        except SubjectMadeError:
+            # Nothing was written: the person's first thread is what was refused.
+            await auth.find_begun_person(request)
+            return await self._call_view(request, values)
+
+    async def _call_view(self, request: HttpRequest, values: Mapping[str, Any]) -> Any:
         """Await a coroutine's view; run any other view on a reader thread."""
         if self.is_coroutine:
             return await self.view_func(request, **values)

@@ -444,7 +444,7 @@ async def put(
     """
     agent = auth.get_caller(request)
     subject = None
-    if body.user_id is not None:
+    if body.user_id is not None and body.user_id != agent.unknown_person:
         found = await read(_get_or_prepare_subject, agent, thread, body.user_id)
         if isinstance(found, subjects.PreparedSubject):
             found = await subjects.insert_subject_async(found)

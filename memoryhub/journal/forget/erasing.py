@@ -13,10 +13,9 @@ from uuid import UUID
 
 from django.db import transaction
 
-from memoryhub.errors import Refusal
 from memoryhub.journal.log import announce, log, outlines, snapshots
 from memoryhub.journal.log.heads import Heads
-from memoryhub.journal.log.orders import Address, Order
+from memoryhub.journal.log.orders import Address, Order, OrderReceipt
 from memoryhub.journal.writing.batch import WriteBatch
 from memoryhub.journal.writing.writer import run, writer
 from memoryhub.kernel.commands import EraseRecords, EraseThread
@@ -90,7 +89,7 @@ def _append_orders(
     notices = []
     outcomes = WriteBatch(heads=heads, clock=clock.now).run(orders, locked=True)
     for order, outcome in zip(orders, outcomes, strict=True):
-        if isinstance(outcome, Refusal):
+        if not isinstance(outcome, OrderReceipt):
             raise outcome
         if outcome.events:
             seqs[outcome.thread] = outcome.seq

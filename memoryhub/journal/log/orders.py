@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
@@ -17,6 +18,7 @@ from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
+from memoryhub.models.subjects import Subject
 
 EventType = TypeVar("EventType", bound=EventBody)
 
@@ -27,6 +29,9 @@ class NewThread:
 
     subject: UUID
     command: CreateThread
+    #: Inserts the subject's row in that transaction, where the subject is new as well;
+    #: returns the row of another id that the person has by now, if any.
+    insert_subject: Callable[[], Subject] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from memoryhub.errors import (
 from memoryhub.journal import audit, texts
 from memoryhub.journal.log import fence, heads, requests, snapshots, thread_terms
 from memoryhub.journal.log.heads import Heads, ThreadHead
-from memoryhub.journal.log.orders import Address, Order, OrderReceipt
+from memoryhub.journal.log.orders import Address, NewThread, Order, OrderReceipt
 from memoryhub.journal.rows import (
     erased_rows,
     projections,
@@ -53,7 +53,12 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import name_salt
 from memoryhub.vault.keys import keys
 
-Outcome = OrderReceipt | Refusal
+
+class SubjectMadeError(Exception):
+    """Another request has made the person whom an order would have made."""
+
+
+Outcome = OrderReceipt | Refusal | SubjectMadeError
 #: Kinds of actors that a restriction or a closed subject keeps out.
 _AGENTS = ("agent", "import")
 #: Commands that a legal hold stops: they delete content, or lead to its deletion.
@@ -165,10 +170,22 @@ class WriteBatch:
         return {(each.project, name) for each in unknown for name in each.names}
 
     def _try_perform(self, order: Order) -> Outcome:
+        birth = order.address.birth
         try:
-            return self._perform_order(order)
-        except Refusal as refusal:
+            if birth is None or birth.insert_subject is None:
+                return self._perform_order(order)
+            # A refusal takes the person back as well.
+            with transaction.atomic():
+                self._insert_subject(birth)
+                return self._perform_order(order)
+        except (Refusal, SubjectMadeError) as refusal:
             return refusal
+
+    def _insert_subject(self, birth: NewThread) -> None:
+        assert birth.insert_subject is not None
+        if birth.insert_subject().id != birth.subject:
+            raise SubjectMadeError
+        self.subjects |= fence.hold([birth.subject])
 
     def _perform_order(self, order: Order) -> OrderReceipt:
         if repeat := self._repeat(order):

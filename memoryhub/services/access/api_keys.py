@@ -7,8 +7,8 @@ import hmac
 import re
 import secrets
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -54,6 +54,10 @@ class Agent:
     default_ttl: timedelta | None = None
     #: Whether the bound subject was erased, which leaves the key without a use.
     gone: bool = False
+    #: User id of the person whom the request names and nobody has made yet.
+    unknown_person: str | None = None
+    #: Inserts that person's row, whose id is `bound`, with the person's first thread.
+    insert_subject: Callable[[], Subject] | None = None
 
     @property
     def actor(self) -> str:
@@ -62,6 +66,8 @@ class Agent:
 
     def address(self, thread: str, *, birth: NewThread | None = None) -> Address:
         """Build the address of a thread in the agent's project and subject."""
+        if birth is not None and self.insert_subject is not None:
+            birth = replace(birth, insert_subject=self.insert_subject)
         return Address(
             project=self.project,
             name=thread,

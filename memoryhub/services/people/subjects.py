@@ -152,9 +152,19 @@ def insert_subject(new: PreparedSubject) -> Subject:
     Raises SubjectErasedError for a subject that was erased and not readmitted, and
     ProjectDeletedError.
     """
+    with transaction.atomic():
+        fence.require_active(new.project)
+        return insert_with_thread(new)
+
+
+def insert_with_thread(new: PreparedSubject) -> Subject:
+    """Insert as `insert_subject` does, in the transaction that makes a thread.
+
+    The count of the thread refuses a deleted project, and locks the project's row: a
+    lock that is shared before could end in a deadlock of two processes.
+    """
     try:
         with transaction.atomic():
-            fence.require_active(new.project)
             made = Subject.objects.create(
                 id=new.id,
                 project_id=new.project,
