@@ -203,6 +203,9 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             holds="tool names and digests of call ids; lives as long as one import",
             forget=Fate.PASSES,
         ),
+        "memoryhub.models.per_thread.is_spread": OtherPlace(
+            holds="whether a cluster spreads the tables"
+        ),
         "memoryhub.models.server.clock.clock": OtherPlace(
             holds="the time, and how far it is off"
         ),
