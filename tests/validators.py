@@ -178,6 +178,7 @@ def require_anthropic(request: Json) -> None:
         for block in blocks:
             _require_block(block, message["role"])
             points += "cache_control" in block
+        seen |= _require_server_tools(blocks, seen)
         used = [block for block in blocks if block["type"] == "tool_use"]
         assert {use["name"] for use in used} <= {*defined}, "a tool not defined"
         answered = [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"]
@@ -192,6 +193,30 @@ def require_anthropic(request: Json) -> None:
     assert points <= 4, "more cache points than may be"
 
 
+def _require_server_tools(blocks: list[Json], seen: set[str]) -> set[str]:
+    """Require a result behind each call, and citations of results; return the ids."""
+    waiting, ids, urls = set[str](), set[str](), set[str]()
+    for block in blocks:
+        if block["type"] == "server_tool_use":
+            assert _SERVER_ID.fullmatch(block["id"]), block["id"]
+            assert block["id"] not in seen | ids, "an id twice"
+            waiting.add(block["id"])
+            ids.add(block["id"])
+        elif block["type"] in _SERVER_RESULTS:
+            waiting.remove(block["tool_use_id"])
+            listed = block["content"] if isinstance(block["content"], list) else ()
+            urls |= {each["url"] for each in listed}
+        for cited in block.get("citations", ()) if block["type"] == "text" else ():
+            assert "encrypted_index" not in cited or cited["url"] in urls
+    assert not waiting, "a server's call without its result"
+    return ids
+
+
+_SERVER_ID = re.compile("srvtoolu_[A-Za-z0-9_]+")
+_SERVER_RESULTS = {
+    f"{name}_tool_result"
+    for name in ("web_search", "web_fetch", "code_execution", "bash_code_execution")
+}
 _BLOCKS = {
     "text": {"text", "citations"},
     "image": {"source"},
@@ -201,11 +226,14 @@ _BLOCKS = {
     "tool_result": {"tool_use_id", "content", "is_error"},
     "thinking": {"thinking", "signature"},
     "redacted_thinking": {"data"},
+    "server_tool_use": {"id", "name", "input", "caller"},
+    **{kind: {"tool_use_id", "content", "caller"} for kind in _SERVER_RESULTS},
 }
 _MEDIA = {"text", "image", "document", "search_result"}
 _SPOKEN = {
     "user": _MEDIA | {"tool_result"},
-    "assistant": {"text", "tool_use", "thinking", "redacted_thinking"},
+    "assistant": {"text", "tool_use", "thinking", "redacted_thinking"}
+    | {"server_tool_use", *_SERVER_RESULTS},
     "result": _MEDIA,
 }
 

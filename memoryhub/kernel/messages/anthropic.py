@@ -58,7 +58,7 @@ def _build_blocks(speech: MessageSpeech) -> list[Json]:
     ]
     if speech.refusal:
         blocks.append({"type": "text", "text": speech.refusal})
-    if speaks and blocks:
+    if speaks and blocks and blocks[-1]["type"] == "text":
         # The API refuses a last text that ends in white space, and any text may be
         # last.
         blocks[-1] = {**blocks[-1], "text": blocks[-1]["text"].rstrip()}
@@ -70,16 +70,20 @@ def _build_block(
 ) -> Json | None:
     sent = pieces.get_sent(part, "anthropic")
     point = _get_cache_point(sent) if of.cached else {}
+    if part.kind == "data" and sent:
+        # A block of a tool that the server ran; see `server_tools`.
+        own = {key: each for key, each in sent.items() if key != "cache_control"}
+        return {**own, **point}
     if media and (medium := _build_medium(part, sent)):
         return {**medium, **point}
     text = part.words if part.kind == "text" else pieces.render_part(part)
     if not text.strip():
         return None
     found = {"type": "text", "text": text, **point}
-    cited = () if media else map(_parse_citation, to_list(sent.get("citations")))
+    cited = () if media else map(parse_citation, to_list(sent.get("citations")))
     sound = [*filter(None, cited)]
-    if not (isinstance(of, MessageSpeech) and of.searched):
-        # The index points into the search's own result, which goes back as text.
+    if isinstance(of, CallAnswer):
+        # The index points into a search's own result, which a tool does not have.
         sound = [each for each in sound if "encrypted_index" not in each]
     if sound:
         found["citations"] = sound
@@ -94,7 +98,7 @@ def _get_cache_point(sent: Json) -> Json:
     return {"cache_control": {"type": "ephemeral", **ttl}}
 
 
-def _parse_citation(sent: Any) -> Json | None:
+def parse_citation(sent: Any) -> Json | None:
     """Return a citation's members that may be sent back; None if any is missing."""
     where = _CITED.get(str(sent.get("type"))) if isinstance(sent, dict) else None
     if where is None:

@@ -87,6 +87,8 @@ class Result:
     sent: Any = None
     vendor: Vendor | None = None
     step: int = field(default=0, compare=False)
+    #: Number of the message's calls that came before the result.
+    after: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

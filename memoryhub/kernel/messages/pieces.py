@@ -68,8 +68,6 @@ class MessageSpeech(NamedTuple):
     cached: bool = False
     #: Phase of an assistant's message, as Responses names it.
     phase: str | None = None
-    #: Whether citations point into a search that is left out, as `pack/2` wrote them.
-    searched: bool = False
 
 
 class NamedCall(NamedTuple):
@@ -193,6 +191,16 @@ def _describe_medium(kind: str, medium: Medium) -> str:
 def render_parts(parts: Iterable[MessagePart]) -> str:
     """Render parts as one text, media as lines."""
     return "\n".join(filter(None, map(render_part, parts)))
+
+
+def replace_media(parts: Iterable[MessagePart]) -> list[MessagePart]:
+    """Replace media among the parts by lines of text."""
+    return [
+        each
+        if each.kind in ("text", "data")
+        else MessagePart(kind="text", words=render_part(each))
+        for each in parts
+    ]
 
 
 def build_content(

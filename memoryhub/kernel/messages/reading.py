@@ -23,11 +23,13 @@ from memoryhub.kernel.messages.message import (
 )
 from memoryhub.kernel.messages.steps import Lengths, StepOrder
 from memoryhub.kernel.messages.values import (
+    CITED,
     STRUCTURE,
     find_first_id,
     has_content,
     is_empty,
     iter_strings,
+    render_citations,
     to_id_text,
     to_list,
 )
@@ -80,7 +82,6 @@ _THOUGHTS = (
     "reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"
 )
 _CALLS = ("tool_calls", "invalid_tool_calls", "function_call")
-_CITED = ("annotations", "citations")
 _SEARCH_RESULT = ("title", "source", "content")
 _CALL_ID = ("call_id", "toolCallId", "tool_call_id", "toolUseId")
 _RESULT_ID = (*_CALL_ID, "tool_use_id", "approval_request_id")
@@ -170,8 +171,10 @@ class _MessageReading:
         self.order.join(self.lengths, other.order, other.lengths)
         self.speakers |= other.speakers
         self.parts += other.parts
+        self.results += (
+            replace(each, after=each.after + len(self.calls)) for each in other.results
+        )
         self.calls += other.calls
-        self.results += other.results
         self.refusals += other.refusals
         self.thoughts += other.thoughts
         self.extras += other.extras
@@ -339,7 +342,7 @@ def _read_members(reading: _MessageReading, item: Block) -> None:
     for name, value in item.items():
         if (reader := _OF_MESSAGE.get(name)) and not is_empty(value):
             reader(reading, value)
-    if cited := _render_citations(item):
+    if cited := render_citations(item):
         reading.parts.append(MessagePart(kind="data", words=cited))
     reading.add_rest(item, _MESSAGE)
 
@@ -401,13 +404,13 @@ def _read_text(reading: _MessageReading, block: Block) -> None:
     if block.get("thought") is True and not reading.inside:
         _read_thought(reading, block)
     elif isinstance(text, str):
-        cited, vendor = _render_citations(block), VENDORS.get(str(block.get("type")))
+        cited, vendor = render_citations(block), VENDORS.get(str(block.get("type")))
         if "type" in block and ("cache_control" in block or "citations" in block):
             vendor = vendor or "anthropic"
         if vendor is None and not SIGNATURES.isdisjoint(block):
             vendor = "gemini"
         reading.add_text(f"{text}\n{cited}" if cited else text, block, vendor)
-        reading.add_rest(block, {"text", "thought", *_CITED})
+        reading.add_rest(block, {"text", "thought", *CITED})
     elif text is None:
         reading.add_rest(block)
     else:
@@ -538,6 +541,7 @@ def _read_result(reading: _MessageReading, block: Block) -> None:
         failed=failed,
         sent=block if vendor else None,
         vendor=vendor,
+        after=len(reading.calls),
     )
     reading.results.append(result)
     reading.extras += inner.extras
@@ -614,14 +618,6 @@ def _read_nothing(reading: _MessageReading, block: Block) -> None:
     reading.add_rest(block)
 
 
-def _render_citations(block: Block) -> str:
-    """Render a line of the texts cited in annotations or citations."""
-    if not ("annotations" in block or "citations" in block):
-        return ""
-    texts = dict.fromkeys(iter_strings([block.get(name) for name in _CITED]))
-    return f"[cited: {', '.join(texts)}]" if texts else ""
-
-
 _PARTS: dict[str, Reader] = {
     **dict.fromkeys(("text", "input_text", "output_text", "text-plain"), _read_text),
     **dict.fromkeys(("image", "image_url", "input_image"), _build_reader("image")),
@@ -669,7 +665,7 @@ _OF_MESSAGE: dict[str, Callable[[_MessageReading, Any], None]] = {
     "audio": _read_audio,
     "refusal": _read_refused_text,
 }
-_MESSAGE = frozenset({*_OF_MESSAGE, *_NAME, *_RESULT_ID, *_CITED, "is_error"})
+_MESSAGE = frozenset({*_OF_MESSAGE, *_NAME, *_RESULT_ID, *CITED, "is_error"})
 #: Readers of an object without a type, by the first of these members it has.
 _PARTS_BY_MEMBER: dict[str, Reader] = {
     "text": _read_text,

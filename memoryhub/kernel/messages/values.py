@@ -17,6 +17,8 @@ STRUCTURE = frozenset({
     "providerExecuted",
 })  # fmt: skip
 
+CITED = ("annotations", "citations")
+
 
 def iter_strings(value: Any, silent: Collection[str] = STRUCTURE) -> Iterator[str]:
     """Yield the texts of a value in order, except in members that are `silent`."""
@@ -60,3 +62,11 @@ def to_list(value: Any) -> list[Any]:
 
 def is_empty(value: Any) -> bool:
     return value is None or (not value and isinstance(value, str | list | dict))
+
+
+def render_citations(block: dict[str, Any]) -> str:
+    """Render a line of the texts cited in annotations or citations."""
+    if not ("annotations" in block or "citations" in block):
+        return ""
+    texts = dict.fromkeys(iter_strings([block.get(name) for name in CITED]))
+    return f"[cited: {', '.join(texts)}]" if texts else ""

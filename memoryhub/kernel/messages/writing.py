@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
+from memoryhub.kernel.messages import server_tools
 from memoryhub.kernel.messages.anthropic import ANTHROPIC
 from memoryhub.kernel.messages.chat import CHAT
 from memoryhub.kernel.messages.gemini import GEMINI
@@ -28,7 +29,7 @@ from memoryhub.kernel.messages.pieces import (
     dump_strict,
     get_sent,
     render_object,
-    render_part,
+    replace_media,
 )
 from memoryhub.kernel.messages.responses import RESPONSES
 from memoryhub.kernel.messages.steps import (
@@ -169,11 +170,7 @@ def write(
         each
         if isinstance(each, PlainMessage)
         else write_plain(each.message, each.text)
-        or replace(
-            each,
-            message=(open_documents if detailed else remove_details)(each.message),
-            detailed=detailed,
-        )
+        or _prepare(each, vendor, ids, detailed=detailed)
         for each in shown
     ]
     form = FORMATS[vendor]
@@ -265,6 +262,17 @@ def write_tools(form: MessageFormat, text: str, ids: RequestIds) -> str:
     ]
     listed = [{form.tools: defined}] if form.tools else defined
     return dump_strict(listed) if defined else ""
+
+
+def _prepare(
+    shown: ShownMessage, vendor: Vendor, ids: RequestIds, *, detailed: bool
+) -> ShownMessage:
+    """Return a message with the details that its request has."""
+    message = (open_documents if detailed else remove_details)(shown.message)
+    if detailed and vendor == "anthropic":
+        whole = shown.text is None and shown.media
+        message = server_tools.keep_blocks(message, ids, shown.seed, whole=whole)
+    return replace(shown, message=message, detailed=detailed)
 
 
 _NOTHING = MessageSpeech("user")
@@ -417,7 +425,7 @@ def _build_speech(
 ) -> MessageSpeech:
     message = shown.message
     if not shown.media:
-        parts = _replace_media(parts)
+        parts = replace_media(parts)
     refusal = (message.refusal or "").rstrip() if shown.text is None else ""
     if message.role == "user" and refusal:
         parts = (*parts, MessagePart(kind="text", words=refusal))
@@ -433,22 +441,11 @@ def _build_speech(
         list_signed_thoughts(message, vendor) if shown.thoughts else [],
         cached,
         message.phases[0] if message.phases else None,
-        not shown.detailed,
     )
 
 
 def _has_words_or_signature(part: MessagePart) -> bool:
     return bool(part.words.strip()) or part.vendor == "gemini"
-
-
-def _replace_media(parts: Iterable[MessagePart]) -> list[MessagePart]:
-    """Replace media among the parts by lines of text."""
-    return [
-        each
-        if each.kind in ("text", "data")
-        else MessagePart(kind="text", words=render_part(each))
-        for each in parts
-    ]
 
 
 def _iter_step_groups(steps: Sequence[_Step]) -> Iterator[_Group]:
@@ -664,7 +661,7 @@ class _Writer:
         ]
 
     def _build_answer(self, use: NamedCall, step: _Step, result: Result) -> CallAnswer:
-        parts = result.parts if step.shown.media else _replace_media(result.parts)
+        parts = result.parts if step.shown.media else replace_media(result.parts)
         return CallAnswer(use, parts, result.failed, result, step.speech.cached)
 
     def _write_aside(self, answers: Iterable[CallAnswer]) -> list[str]:
