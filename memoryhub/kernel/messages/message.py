@@ -72,6 +72,8 @@ class Call:
     sent: Any = None
     vendor: Vendor | None = None
     step: int = field(default=0, compare=False)
+    #: Number of the message's calls and results that came before.
+    place: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +89,7 @@ class Result:
     sent: Any = None
     vendor: Vendor | None = None
     step: int = field(default=0, compare=False)
-    #: Number of the message's calls that came before the result.
-    after: int = field(default=0, compare=False)
+    place: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,10 +171,9 @@ class _MessageReading:
         self.order.join(self.lengths, other.order, other.lengths)
         self.speakers |= other.speakers
         self.parts += other.parts
-        self.results += (
-            replace(each, after=each.after + len(self.calls)) for each in other.results
-        )
-        self.calls += other.calls
+        by = sum(self.lengths[2:])
+        self.calls += (replace(c, place=c.place + by) for c in other.calls)
+        self.results += (replace(r, place=r.place + by) for r in other.results)
         self.refusals += other.refusals
         self.thoughts += other.thoughts
         self.extras += other.extras
@@ -497,6 +496,7 @@ def _read_call(reading: _MessageReading, block: Block) -> None:
         kind=_CALL_KINDS.get(kind, "function"),
         sent=block if vendor else None,
         vendor=vendor,
+        place=sum(reading.lengths[2:]),
     )
     reading.calls.append(call)
     reading.speakers.add("assistant")
@@ -541,7 +541,7 @@ def _read_result(reading: _MessageReading, block: Block) -> None:
         failed=failed,
         sent=block if vendor else None,
         vendor=vendor,
-        after=len(reading.calls),
+        place=sum(reading.lengths[2:]),
     )
     reading.results.append(result)
     reading.extras += inner.extras

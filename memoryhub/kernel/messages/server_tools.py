@@ -49,15 +49,10 @@ def keep_blocks(
     parts = tuple(_keep_citations(part, urls) for part in message.parts)
     if not pairs:
         return message if parts == message.parts else replace(message, parts=parts)
-    # A result stands behind the calls before it, and another before the next call.
     placed = [
-        (at, call.step, pairs[call.id][0])
-        for at, call in enumerate(message.calls)
-        if call.id in pairs
-    ] + [
-        (result.after - 0.5, result.step, pairs[result.id][1])
-        for result in message.results
-        if result.id in pairs
+        (each.place, each.step, pairs[each.id][isinstance(each, Result)])
+        for each in (*message.calls, *message.results)
+        if each.id in pairs
     ]
     blocks = (
         MessagePart(kind="data", words="", sent=sent, vendor="anthropic", step=step)
@@ -76,12 +71,13 @@ def _find_pairs(
 ) -> dict[str | None, tuple[Json, Json]]:
     """Return the blocks of each whole pair by its id."""
     answers = {each.id: each for each in message.results}
-    times = Counter(each.id for each in (*message.calls, *message.results))
+    times = Counter(each.id for each in message.calls)
+    times.update(each.id for each in message.results)
     found = dict[str | None, tuple[Json, Json]]()
-    for at, call in enumerate(message.calls):
+    for call in message.calls:
         answer = answers.get(call.id)
-        # Once as a call, once as a result.
-        if not call.id or answer is None or times[call.id] != 2 or answer.after <= at:
+        once = answer is not None and times[call.id] == 2
+        if not call.id or not once or answer.place < call.place:
             continue
         use, result = _build_use(call), _build_result(answer)
         if not use or not result:
@@ -109,9 +105,9 @@ def _build_result(result: Result) -> Json | None:
     if isinstance(content, list):
         sound = all(map(_is_found, content))
     else:
-        sound = isinstance(content, dict) and isinstance(content.get("type"), str)
         # Base64 would count as text.
-        sound = sound and not _has_base64(content)
+        stated = isinstance(content, dict) and isinstance(content.get("type"), str)
+        sound = stated and not _has_base64(content)
     named = find_server_tool(str(sent.get("type"))) and "tool_use_id" in sent
     taken = sent.keys() <= _ANSWERED and _has_caller(sent)
     return sent if named and sound and taken else None
@@ -134,7 +130,7 @@ def _is_found(found: Any) -> bool:
     )
 
 
-def _has_base64(content: Json) -> bool:
+def _has_base64(content: Any) -> bool:
     document = content.get("content")
     held = isinstance(document, dict) and media.find_medium("file", document)
     return bool(held and held.medium.base64)

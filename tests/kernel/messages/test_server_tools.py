@@ -150,7 +150,7 @@ def test_no_pair_is_written_twice_in_a_request() -> None:
 def test_cost_of_a_page_counts_blocks_and_citations() -> None:
     content = {"role": "assistant", "content": [USE, FOUND, cite(1)]}
     page = OpenedPage(
-        page_id="slot:1", type="assistant", modality="text", content=content, slot=1
+        page_id="slot:1", type="transcript", modality="text", content=content, slot=1
     )
     shown = ShownMessage(message=page.message, seed="1")
     (sent,) = writing.write([shown], "anthropic", ids=RequestIds())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from hypothesis import example, given, settings
@@ -18,6 +18,7 @@ from memoryhub.kernel.paging.eviction import groups
 from memoryhub.kernel.paging.page_commands import BeginTurn, MapPage
 from memoryhub.kernel.state.page_events import PageFaulted
 from memoryhub.kernel.state.paging import list_values
+from tests.kernel.messages import test_server_tools as made
 from tests.oracles.loops import Loop, asks, brings, slot_of
 
 #: Steps between two requests.
@@ -353,6 +354,28 @@ def test_thoughts_stand_with_the_page_that_they_led_to() -> None:
     talk.say("user", "Thank you.")
     talk.do(BeginTurn())
     assert b"EqQB" not in talk.request().request
+
+
+def test_searches_of_the_server_go_back_in_every_turn() -> None:
+    """A call of ours in the same message is not answered yet, and is left out."""
+    talk = Talk(budget_tokens=6_000, reserved_tokens=1_000, format="anthropic")
+    talk.say("user", "When is it high?")
+    talk.keep("trains", "The train leaves from platform 4.")
+    use: dict[str, Any] = {"type": "tool_use", "id": "call_1", "name": "page_fault"}
+    use |= {"input": {"page_id": "trains", "target_level": 0}}
+    searches = [[made.call(n), made.answer(n), made.cite(n)] for n in range(3)]
+    said = [use, made.call(3), made.answer(3), *chain(*searches)]
+    talk.say("assistant", {"role": "assistant", "content": said})
+    for turn in range(2):
+        talk.do(BeginTurn(continues=not turn))
+        (spoken,) = (
+            each["content"]
+            for each in parse_messages(talk.request())
+            if "srvtoolu_1" in str(each)
+        )
+        assert spoken == said[1:]
+        talk.say("assistant", "At six.")
+        talk.say("user", "Thank you.")
 
 
 @settings(deadline=None, max_examples=60)
