@@ -81,14 +81,14 @@ class RequestIds:
 
     def claim_id(self, sent: str | None, place: str, form: MessageFormat) -> str:
         """Return the sent id, or a new id if it is taken or invalid for the API."""
-        if sent and form.call_id.fullmatch(sent) and self.owns(sent, place):
+        if sent and form.call_id.fullmatch(sent) and self.is_owner(sent, place):
             return sent
         made = _build_call_id(f"{place} {sent or ''}")
-        while not self.owns(made, place):
+        while not self.is_owner(made, place):
             made = _build_call_id(made)
         return made
 
-    def owns(self, call_id: str, place: str) -> bool:
+    def is_owner(self, call_id: str, place: str) -> bool:
         """Return whether an id is a place's; an id that is free becomes the place's."""
         return self.owners.setdefault(call_id, place) == place
 

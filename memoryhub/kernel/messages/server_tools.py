@@ -24,7 +24,7 @@ _ID = re.compile("srvtoolu_[A-Za-z0-9_]+")
 #: Members that the API takes beside the type.
 _CALLED = frozenset({"type", "id", "name", "input", "caller", "cache_control"})
 _ANSWERED = frozenset({"type", "tool_use_id", "content", "caller", "cache_control"})
-_SAID = frozenset({"type", "text", "citations", "cache_control"})
+_SPOKEN = frozenset({"type", "text", "citations", "cache_control"})
 _FOUND = ("type", "title", "url", "encrypted_content")
 
 
@@ -49,11 +49,10 @@ def keep_blocks(
     parts = tuple(_keep_citations(part, urls) for part in message.parts)
     if not pairs:
         return message if parts == message.parts else replace(message, parts=parts)
-    placed = [
-        (each.place, each.step, pairs[each.id][isinstance(each, Result)])
-        for each in (*message.calls, *message.results)
-        if each.id in pairs
-    ]
+    placed = [(c.place, c.step, pairs[c.id][0]) for c in message.calls if c.id in pairs]
+    placed += (
+        (r.place, r.step, pairs[r.id][1]) for r in message.results if r.id in pairs
+    )
     blocks = (
         MessagePart(kind="data", words="", sent=sent, vendor="anthropic", step=step)
         for _, step, sent in sorted(placed, key=lambda each: each[0])
@@ -76,14 +75,15 @@ def _find_pairs(
     found = dict[str | None, tuple[Json, Json]]()
     for call in message.calls:
         answer = answers.get(call.id)
-        once = answer is not None and times[call.id] == 2
-        if not call.id or not once or answer.place < call.place:
+        if not call.id or answer is None or times[call.id] != 2:
+            continue
+        if answer.place < call.place:
             continue
         use, result = _build_use(call), _build_result(answer)
         if not use or not result:
             continue
         by = {(each.get("caller") or {}).get("tool_id") for each in (use, result)}
-        if by <= {None, *found} and ids.owns(call.id, f"{seed} server"):
+        if by <= {None, *found} and ids.is_owner(call.id, f"{seed} server"):
             found[call.id] = use, result
     return found
 
@@ -150,7 +150,7 @@ def _keep_citations(part: MessagePart, urls: Collection[str]) -> MessagePart:
     text = sent.get("text")
     if (
         kept == cited
-        and sent.keys() <= _SAID
+        and sent.keys() <= _SPOKEN
         and isinstance(text, str)
         and text.strip()
         and part.words.startswith(text)

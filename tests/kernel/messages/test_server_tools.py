@@ -60,7 +60,7 @@ def build_content(*blocks: Json, **shown: Any) -> list[Json]:
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> list[Json]:
+def block_lists(draw: st.DrawFn) -> list[Json]:
     numbers, blocks = count(), list[Json]()
     names = st.sampled_from(["web_search", "web_fetch", "bash_code_execution"])
     for kind in draw(st.lists(st.sampled_from("tpsn"), min_size=1, max_size=5)):
@@ -91,7 +91,7 @@ ENDS = [
 ]
 
 
-@given(answers(), st.sampled_from(ENDS))
+@given(block_lists(), st.sampled_from(ENDS))
 def test_blocks_go_back_as_they_came(blocks: list[Json], end: Json) -> None:
     blocks.append(end)
     sent = build_content(*blocks)[: len(blocks)]
