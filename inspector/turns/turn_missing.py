@@ -54,10 +54,19 @@ def build_missing(row: Thread, shown: ShownRequest, since: TurnLine) -> Context:
     found = turn_faults.get_faults(row, n, first=exchange.first)
     verdict = verdicts.judge_turn(lacking, best, found.faults if found else ())
     fault, first = verdict.fault, verdict.first
+    groups = group_absences(lacking)
     return {
         "then": f"?at_seq={shown.event.as_of_seq}" if own else "",
         "missing": lacking,
-        "absences": group_absences(lacking),
+        "absences": groups,
+        # Matches go by words only: the task itself may have left unmatched.
+        "user_left": [
+            each
+            for each in groups["lately"]
+            if each.hue == "user" and each.page.left and each.page.used is None
+        ]
+        if verdict.calm
+        else [],
         "matches": best,
         "match_words": turn_words.describe_standing(best),
         "looked_for": exchange.question_text[:LOOKED_FOR],

@@ -46,8 +46,8 @@ _HEADLINES = {
     "out": "The best match for this question was not in the request",
     "shortened": "The best match for this question was in, but shortened",
     "refused": "The model asked for what it needed and was refused",
-    "complete": "All that matches was in the request",
-    "unmatched": "Nothing that was said before matches this question",
+    "complete": "All that matches the question's words was in the request",
+    "unmatched": "Nothing that was said before matches this question's words",
 }
 #: Texts for why a request's beginning differs from the request before.
 PREFIX_CAUSES = {
@@ -76,7 +76,7 @@ def describe_verdict(verdict: TurnVerdict, matches: QuestionMatches) -> str:
         )
         return f"{count} of the {most} {_choose_verb(count)} not in the request"
     if verdict.kind == "complete" and matches.list_with_standing("shortened"):
-        return "All that matches was in the request, some of it shortened"
+        return f"{_HEADLINES['complete']}, some of it shortened"
     if verdict.kind == "unmatched" and not matches.has_question:
         return "Nothing was asked before this turn"
     if verdict.kind == "unmatched" and not matches.complete:

@@ -59,6 +59,21 @@ def test_turn_page_shows_question_answer_and_verdict_on_top(
     assert f'the model asked for it in <a href="{T}/turns/{DENIED + 1}">' in panel
 
 
+def test_calm_verdict_names_messages_of_the_user_that_left_lately(
+    viewer: Client, agent: Agent, refund: Thread
+) -> None:
+    ask(agent, "refund", "Zanzibar?")
+    panel = text_of(viewer, f"{T}/turns/{DENIED + 2}/panels/missing")
+    verdict = panel[panel.index('id="verdict"') : panel.index('id="not-in"')]
+    assert "Nothing that was said before matches this question's words" in verdict
+    said = re.search(r"(\d+) messages? of the user left since", verdict)
+    assert said is not None
+    named = re.findall(rf'href="{T}/pages/(slot-\d+)\?at_seq', verdict)
+    assert len(named) == int(said[1])
+    alarmed = text_of(viewer, f"{T}/turns/{DENIED}/panels/missing")
+    assert "of the user left since" not in alarmed
+
+
 def test_best_matches_are_drawn_and_marked_when_not_in_the_request(
     viewer: Client, refund: Thread
 ) -> None:

@@ -139,7 +139,7 @@ def test_verdict_is_complete_when_all_matches_were_shown() -> None:
     assert (verdict.kind, verdict.calm) == ("complete", True)
     some = matched(("a", "in"), ("b", "shortened"))
     assert turn_words.describe_verdict(judge_turn(among(), some, ()), some) == (
-        "All that matches was in the request, some of it shortened"
+        "All that matches the question's words was in the request, some of it shortened"
     )
 
 
