@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import structlog
@@ -19,6 +20,7 @@ from django.urls import reverse
 from inspector.web import shell
 from inspector.web.visitors import Visitor
 from memoryhub import errors
+from memoryhub.kernel.text.names import remove_subject
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 log = structlog.get_logger()
@@ -106,6 +108,23 @@ _REOPENING = {
 RETRY_SECONDS = 5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """Links that lead out of an error page; each is empty if there is none."""
+
+    page: str = ""
+    #: Text of the button to the page.
+    button: str = ""
+    #: Address and title of the thread that the request found.
+    thread: str = ""
+    title: str = ""
+    #: Address of the form that forks a closed thread, for editors.
+    fork: str = ""
+
+
+_NO_WAY_OUT = WayOut()
+
+
 def keep_visitor(request: HttpRequest, visitor: Visitor | None) -> None:
     """Keep the visitor whom a view admitted, for an error page with the project."""
     request.visitor = visitor  # type: ignore[attr-defined]  # ours
@@ -140,36 +159,43 @@ def render_refusal(
     request: HttpRequest, refusal: errors.Refusal, *, panel: bool = False
 ) -> HttpResponse:
     """Render a refusal as a page, or in the place of a panel."""
-    page, button = _find_way_out(request, refusal)
     return _render_or_unavailable(
         request,
         get_status(refusal),
         refusal.code,
         refusal.message,
         panel=panel,
-        page=page,
-        button=button,
+        way=_find_way_out(request, refusal),
     )
 
 
-def _find_way_out(request: HttpRequest, refusal: errors.Refusal) -> tuple[str, str]:
-    """Return a page of the thread that the request found, and the button to it.
+def _find_way_out(request: HttpRequest, refusal: errors.Refusal) -> WayOut:
+    """Find the links to the thread that the request found; none without a thread.
 
-    An editor gets to the form that reopens a closed thread. Both are empty for a
-    request that found no thread.
+    An editor gets to the forms that reopen and fork a closed thread.
     """
     match, visitor = request.resolver_match, _get_visitor(request)
     if match is None or visitor is None or "thread" not in match.kwargs:
-        return "", ""
+        return _NO_WAY_OUT
     if visitor.reading is None or not visitor.reading.shown:
-        return "", ""
+        return _NO_WAY_OUT
     names = {name: match.kwargs[name] for name in ("project", "thread")}
+    thread, title = reverse("thread", kwargs=names), names["thread"]
+    subject = next(iter(visitor.reading.shown.values())).subject
+    if subject is not None:
+        title = remove_subject(title, subject)
     if not isinstance(refusal, errors.ThreadClosedError):
-        return reverse("thread", kwargs=names), "Open the thread"
+        return WayOut(page=thread, button="Open the thread", thread=thread, title=title)
+    if not visitor.editor:
+        return WayOut(page=thread, button="Show the thread", thread=thread, title=title)
     route = _REOPENING.get((match.url_name or "").partition("-")[0])
-    if visitor.editor and route:
-        return f"{reverse(route, kwargs=names)}#reopen", "Reopen it…"
-    return reverse("thread", kwargs=names), "Show the thread"
+    return WayOut(
+        page=f"{reverse(route, kwargs=names)}#reopen" if route else "",
+        button="Reopen it…",
+        thread=thread,
+        title=title,
+        fork=reverse("fork", kwargs=names),
+    )
 
 
 def render_forbidden(
@@ -190,8 +216,7 @@ def render_only_posts(request: HttpRequest, *, page: str) -> HttpResponse:
         "only_posts",
         text,
         panel=False,
-        page=page,
-        button="Open that page",
+        way=WayOut(page=page, button="Open that page"),
     )
     answer.headers["Allow"] = "POST"
     return answer
@@ -255,12 +280,11 @@ def _render_or_unavailable(
     message: str,
     *,
     panel: bool,
-    page: str = "",
-    button: str = "",
+    way: WayOut = _NO_WAY_OUT,
 ) -> HttpResponse:
     try:
         return _render_error(
-            request, status, code, message, panel=panel, page=page, button=button
+            request, status, code, message, panel=panel, way=way
         )
     except Error as failure:
         # The page names the signed-in user, which may be the first query.
@@ -276,16 +300,14 @@ def _render_error(
     message: str,
     *,
     panel: bool,
-    page: str = "",
-    button: str = "",
+    way: WayOut = _NO_WAY_OUT,
 ) -> HttpResponse:
     context = {
         "title": TITLES.get(status, "Refused"),
         "status": status,
         "code": code,
         "message": message,
-        "page": page,
-        "button": button,
+        "way": way,
     }
     if panel:
         # The panel's id lets the next answer replace this error.

@@ -71,7 +71,7 @@ def test_checkpoint_tree_shows_abandoned_branches(viewer: Client, desk: Thread) 
     assert tree(desk, seq=12) == [(0, 7, False), (0, 12, True), (0, None, False)]
     assert tree(desk, seq=1) == [(0, None, False)]
     page = text_of(viewer, f"{T}/checkpoints")
-    assert "2 checkpoints, 1 automatic" in page
+    assert re.search(r"2 checkpoints and 1\s+automatic one, hidden", page)
     assert "2 keys written" in page
     assert "restore" not in page.split('class="tree"')[1]
     assert ">automatic<" in text_of(viewer, f"{T}/checkpoints?auto=1")

@@ -321,6 +321,8 @@ def test_closed_thread_offers_no_edit(editor: Client, desk: Thread) -> None:
         assert "The thread is closed" in refused, path
         where = {"add-key": "keys"}.get(path, path.partition("/")[0])
         assert f'href="{T}/{where}#reopen">Reopen it…' in refused, path
+        assert f'href="{T}/fork">Fork it…' in refused, path
+        assert f'<li><a href="{T}" data-up>desk</a></li>' in refused, path
     page = text_of(editor, f"{T}/checkpoints")
     button = r'form="reopen"\s+name="view" value="(checkpoints/\d+/restore)">Reopen to'
     reopens = re.search(button, page)
