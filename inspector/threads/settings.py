@@ -95,9 +95,13 @@ def show(request: HttpRequest, project: str) -> HttpResponse:
     if request.method != "POST":
         return _render_requested(request, visitor)
     access.require_recent_sign_in(request)
-    save = next((s for name, s in _FORMS.items() if name in request.POST), _save_limits)
+    save, anchor = next(
+        (form for name, form in _FORMS.items() if name in request.POST),
+        (_save_limits, "limits"),
+    )
     here = reverse("settings", kwargs={"project": project})
-    return save(request, visitor) or HttpResponseRedirect(here)
+    saved = HttpResponseRedirect(f"{here}?saved={anchor}#{anchor}")
+    return save(request, visitor) or saved
 
 
 def _render_requested(request: HttpRequest, visitor: Visitor) -> HttpResponse:
@@ -215,13 +219,14 @@ def _save_prices(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
     return None
 
 
-#: Functions that save a form, by a field that only this form has.
+#: Functions that save a form, and the anchor of the form, by a field that only this
+#: form has.
 _FORMS = {
-    policy.FIELD: _save_idle,
-    lifetimes.GRACE: _save_lifetimes,
-    "consolidate": _save_consolidation,
-    "observer_instructions": _save_instructions,
-    price_form.FIELD: _save_prices,
+    policy.FIELD: (_save_idle, "retention"),
+    lifetimes.GRACE: (_save_lifetimes, "lifetimes"),
+    "consolidate": (_save_consolidation, "consolidate"),
+    "observer_instructions": (_save_instructions, "instructions"),
+    price_form.FIELD: (_save_prices, "prices"),
 }
 
 
@@ -259,6 +264,7 @@ def _render_page(
         "learning": learning or BacklogForm(),
         "pricing": pricing or price_form.build_form(saved),
         "was": policy.render_days(saved.retention_idle_days),
+        "saved": request.GET.get("saved", ""),
         "model": settings.MODEL.host if settings.MODEL else "",
         "daily": settings.MODEL_DAILY_TOKENS,
         "used": model_use.get_use(saved.id, now=clock.now()),

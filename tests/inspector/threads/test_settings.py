@@ -429,7 +429,16 @@ def test_prices_are_saved_and_refused_as_typed(owner: Client) -> None:
         "cached": ["0.25", "", ""],
         "answers": ["10", "", ""],
     }
-    assert owner.post(SETTINGS, sent).status_code == 302
+    answer = owner.post(SETTINGS, sent)
+    assert (answer.status_code, answer["Location"]) == (
+        302,
+        f"{SETTINGS}?saved=prices#prices",
+    )
+    page = owner.get(SETTINGS, {"saved": "prices"}).content.decode()
+    form = page[page.index('<h2 id="prices">') :]
+    assert form.index('role="status">Saved.') < form.index("<form")
+    assert page.count("Saved.") == 1
+    assert 'data-label="Cached input"' in form
     table = prices.get_table(Project.objects.get(slug="acme"))
     assert (table.own, table.currency) == (True, "EUR")
     assert table.models == {
