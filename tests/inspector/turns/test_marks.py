@@ -57,5 +57,7 @@ def test_list_of_turns_flags_what_lacked_and_filters_by_mark(
     assert [row.line.n for row in rest.context["rows"]] == [1]
     whole = owner.get(turns).context["rows"]
     assert {row.line.n: row.lacked for row in whole} == {4: 0, 3: 1, 2: 1, 1: 1}
-    assert "No turn is marked good" in fetch_text(owner, f"{turns}?mark=good")
+    empty = fetch_text(owner, f"{turns}?mark=good")
+    assert "No turn is marked good" in empty
+    assert f'<a href="{turns}">all turns</a>' in empty
     assert owner.get(f"{turns}?mark=bad").status_code == 422
