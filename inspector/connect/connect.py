@@ -129,8 +129,9 @@ def _build_heard(
         "own": own,
         "found": found,
     }
-    if found is None and own is not None and own.last_used_at is None:
-        # Refusals are counted by project, and these are of others.
+    others = newest is not None if own is None else own.last_used_at is None
+    if found is None and others:
+        # Refusals are counted by project, and these are of other agents.
         return context | {"refused": []}
     if found is None:
         lately = refused.list_lately(visitor.project, since=since, limit=_REFUSALS)

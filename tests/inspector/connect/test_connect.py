@@ -206,6 +206,19 @@ def test_reload_shows_the_thread_that_began(owner: Client, agent: Agent) -> None
     assert "Newest thread" in page
 
 
+def test_card_lists_no_refusals_of_others_before_a_key_was_made(
+    owner: Client, agent: Agent, acme: Project
+) -> None:
+    factories.append(agent, "t-1", "Where is my bag?")
+    now = timezone.now().replace(second=0, microsecond=0)
+    RefusalCount.objects.create(
+        project=acme, minutes=1, at=now, code="subject_erased", count=3
+    )
+    page = read_text(owner.get(f"{HERE}/heard", {"since": timezone.now().isoformat()}))
+    assert "Waiting for a new thread" in page
+    assert "subject_erased" not in page
+
+
 def test_card_lists_refusals_with_their_reasons(
     owner: Client, acme: Project, zeta: Project
 ) -> None:
