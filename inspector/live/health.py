@@ -47,6 +47,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
             (each, found.counts.get(each.flag, 0), closed.get(each.flag, 0))
             for each in listed
         ],
+        "to_do": [each for each in found.checks if each.fix and not each.tone],
         "checks": [(each, *_split_figures(each)) for each in found.checks],
         "model_days": model_use.list_days(visitor.project.id, now=now),
         "counts": stats.get_project_counts(visitor.project.id, now=now),

@@ -145,6 +145,15 @@ def test_problem_count_is_equal_in_rail_overview_health_and_privacy(
     assert re.search(worst, text_of(officer, "/p/acme/"))
 
 
+def test_health_counts_what_is_to_do_and_no_part_that_is_well(viewer: Client) -> None:
+    page = text_of(viewer, "/p/acme/health")
+    statement = page[page.index('class="statement"') : page.index("checks, each")]
+    to_do = len(re.findall(r'class="badge "\s*>to do<', page))
+    assert to_do
+    assert f"{to_do} to do:" in statement
+    assert not re.search(r"\b0\s+(parts|threads)", statement)
+
+
 def test_health_says_how_full_the_caches_are(viewer: Client) -> None:
     page = text_of(viewer, "/p/acme/health")
     row = r"opened texts</th>(\s*<td [^>]*>[^<]+</td>){2}\s*<td [^>]*>32\.0 MB<"
