@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from inspector.drawing import chat, summaries
 from inspector.drawing.scenes import Context, Panel, ThreadScene
+from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.state.page_events import PageDeleted, SlotStruck
 from memoryhub.models.threads import Thread
 from memoryhub.queries.access.actors import ActorNames
@@ -114,7 +115,10 @@ def build_event_row(
 
 
 def build_named_context(thread: Thread, line: ThreadEventLine | None) -> Context:
-    """Build the context of one event, with links. One query in a forked thread."""
+    """Build the context of one event, with links.
+
+    One query in a forked thread; a restore reads the state as of its event.
+    """
     if line is None:
         return {"named": None}
     inherited = count_inherited_clock(thread)
@@ -124,10 +128,20 @@ def build_named_context(thread: Thread, line: ThreadEventLine | None) -> Context
         # A deleted page last existed at the event before.
         "named_at": line.seq - (line.type in _ENDS),
         "kept_at": named.number - inherited if named.number else line.seq,
+        "kept_name": _find_restored_name(thread, line) or named.name,
         "parent": forks.get_names(thread).get(thread.parent_id, "")
         if named.kind == "parent" and thread.parent_id
         else "",
     }
+
+
+def _find_restored_name(thread: Thread, line: ThreadEventLine) -> str:
+    """Find the name of the checkpoint that an event restored; empty without a name."""
+    if line.type != CheckpointRestored.event_type:
+        return ""
+    state = replay.load_state_at(thread, line.seq).state
+    found = state.memory.find_live(line.body["target"])
+    return f"checkpoint {found.name}" if found and found.name else ""
 
 
 def build_step_row(step: PageStep) -> tuple[PageStep, str]:

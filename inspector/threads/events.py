@@ -125,6 +125,8 @@ class LandingNotice:
     """Restore or fork that led to the thread's page, with the undo of a restore."""
 
     event: ThreadEventLine
+    #: What a restore returned to, by its name if it has one.
+    checkpoint: str
     undo: RestoreUndo | None
     #: Head of the preview before a restore, and what differed from the preview.
     seen: int
@@ -144,13 +146,14 @@ def find_landing(request: HttpRequest, visit: Visit) -> LandingNotice | None:
     line = events.get_event(visit.row, seq)
     if line.type not in _LANDINGS:
         return None
-    seen = _parse_seen(request)
+    seen, context = _parse_seen(request), panels.build_named_context(visit.row, line)
     return LandingNotice(
         event=line,
+        checkpoint=context["kept_name"],
         undo=_find_undo(visit.row, line),
         seen=seen,
         drift=restorations.get_drift(visit.row, line, seen=seen),
-        parent=panels.build_named_context(visit.row, line)["parent"],
+        parent=context["parent"],
     )
 
 

@@ -277,6 +277,7 @@ def _build_exchange(visit: Visit, exchange: Exchange, line: TurnLine) -> Context
     """Build the exchange of the turn, with its page faults, own calls and citations."""
     n = line.n
     faults = turn_faults.get_faults(visit.row, n, first=exchange.first)
+    served = [each for each in _list_faults(faults) if not each.refused]
     calls = own_calls.list_calls(visit.row, n)
     return {
         "calls": calls,
@@ -290,7 +291,8 @@ def _build_exchange(visit: Visit, exchange: Exchange, line: TurnLine) -> Context
         "answers": [_build_speech(slot) for slot in exchange.answers[-2:]],
         "citations": citations.get_citations(visit.row, line.seq, exchange.answers),
         "faults": faults,
-        "served": [each for each in _list_faults(faults) if not each.refused],
+        "served": served,
+        "served_pages": list(dict.fromkeys(each.body["page_id"] for each in served)),
         "refused": [each for each in _list_faults(faults) if each.refused],
         "fault_lines": [
             (f, turn_words.describe_fault(f)) for f in _list_faults(faults)

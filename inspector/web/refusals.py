@@ -283,9 +283,7 @@ def _render_or_unavailable(
     way: WayOut = _NO_WAY_OUT,
 ) -> HttpResponse:
     try:
-        return _render_error(
-            request, status, code, message, panel=panel, way=way
-        )
+        return _render_error(request, status, code, message, panel=panel, way=way)
     except Error as failure:
         # The page names the signed-in user, which may be the first query.
         if not is_database_lost(failure):

@@ -207,11 +207,13 @@ def test_restore_keeps_history_and_can_be_undone(
     assert (answer.status_code, answer.headers["Location"]) == (302, where)
     landing = text_of(editor, where)
     assert f'href="{T}/events/20?seen=18"' in landing
+    assert re.search(r"restored from\s+checkpoint after:", landing)
     assert "Nothing differed from the preview" in landing
     assert f'href="{T}/checkpoints/19/restore?part=keys' in landing
     assert 'class="saved"' not in text_of(browser("viewer"), where)
     assert keys.get_key(row_of(desk), "seat").value == "14C"
     told = text_of(editor, f"{T}/events/20")
+    assert f'href="{T}?at_seq=12">checkpoint after</a>' in told
     undo = re.search(r'href="([^"]+restore\?[^"]+)"', told)
     assert undo is not None
     assert "/checkpoints/19/restore?part=keys" in undo[1]

@@ -33,7 +33,15 @@ from tests.inspector.denied import (
     make_denial,
     make_refusal,
 )
-from tests.inspector.paged import ask, build_message, do, make_paged, text_of
+from tests.inspector.paged import (
+    ask,
+    build_message,
+    do,
+    fetch,
+    make_paged,
+    make_restless,
+    text_of,
+)
 from tests.oracles.page_acts import act
 from tests.services.turns.test_recall import ANSWER, ASKED, talk
 from tests.services.turns.test_turns import begin
@@ -172,6 +180,13 @@ def test_turn_that_ends_with_a_call_links_to_the_end_of_its_exchange(
     first, last = (text_of(viewer, f"/p/acme/threads/t-1/turns/{n}") for n in (1, 2))
     assert re.search(r"the exchange goes on to\s+<a[^>]+turns/2", first)
     assert "the exchange goes on" not in last
+
+
+def test_page_fetched_twice_is_named_once(viewer: Client, agent: Agent) -> None:
+    make_restless(agent, exchanges=1)
+    fetch(agent, "restless", "note")
+    page = text_of(viewer, "/p/acme/threads/restless/turns/1")
+    assert re.search(r"<dd>2\s+<small><a[^>]+>note</a>, twice</small>", page)
 
 
 def test_turn_is_opened_by_its_number(viewer: Client, refund: Thread) -> None:
