@@ -72,6 +72,11 @@ class FactLine:
     closed_by: int | None
     #: When the fact's earliest assertion was recorded.
     recorded_at: datetime
+    #: When it was recorded that the value begins to hold at `valid_from`: later than
+    #: `recorded_at` if the value had held before.
+    begin_recorded_at: datetime
+    #: Whether that was before `valid_from`, by an assertion of this very begin.
+    ahead: bool
     sources: tuple[AssertionSource, ...]
 
     def is_valid_at(self, at: datetime) -> bool:
@@ -382,11 +387,16 @@ def iter_fact_lines(
     home: Thread, found: Iterable[tuple[Timeline, Fact]]
 ) -> Iterator[FactLine]:
     """Yield lines of these facts, with their contents. Three queries."""
-    rests = [(t, fact, t.list_supports(fact)[:SOURCES]) for t, fact in found]
-    opened = texts.open_events_at(home, [(home.id, fact.seq) for _, fact, _ in rests])
-    sources = _list_sources(home, [each.seq for *_, of in rests for each in of])
-    for timeline, fact, of in rests:
-        first = opened[home.id, fact.seq]
+    rests = [
+        (t, fact, t.list_supports(fact)[:SOURCES], t.find_beginning(fact))
+        for t, fact in found
+    ]
+    seqs = {seq for _, fact, _, begun in rests for seq in (fact.seq, begun)}
+    opened = texts.open_events_at(home, [(home.id, seq) for seq in seqs])
+    sources = _list_sources(home, [each.seq for _, _, of, _ in rests for each in of])
+    for timeline, fact, of, begun in rests:
+        first, beginning = opened[home.id, fact.seq], opened[home.id, begun]
+        claim = timeline.find_assertion(begun)
         content = first.content or {}
         yield FactLine(
             id=fact.seq,
@@ -400,6 +410,8 @@ def iter_fact_lines(
             cardinality=timeline.cardinality,
             closed_by=fact.closed_by,
             recorded_at=first.at,
+            begin_recorded_at=beginning.at,
+            ahead=claim is not None and claim.valid_from == fact.begin > beginning.at,
             sources=tuple(sources[a.seq] for a in of if a.seq in sources),
         )
 

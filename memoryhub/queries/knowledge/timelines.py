@@ -119,6 +119,19 @@ class Timeline:
     def list_supports(self, fact: Fact) -> list[TimelineAssertion]:
         return derivation.list_supports(fact, self._spans)
 
+    def find_beginning(self, fact: Fact) -> int:
+        """Return the seq of the assertion by which a fact begins when it does.
+
+        The first of its value that begins then, else the fact's own. They differ where
+        a value held, was replaced and was asserted again.
+        """
+        return self._begins.get((fact.value, fact.begin), fact.seq)
+
+    @cached_property
+    def _begins(self) -> dict[tuple[bytes, datetime], int]:
+        newest_first = sorted(self.living, key=lambda each: -each.seq)
+        return {(each.value, each.valid_from): each.seq for each in newest_first}
+
     @cached_property
     def _spans(self) -> Spans:
         return derivation.build_spans(self.living)

@@ -10,6 +10,7 @@ from django.test import Client
 from inspector.knowledge import fact_adding
 from inspector.web import read_audit
 from memoryhub.models.access.audit import AuditEntry
+from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
@@ -17,7 +18,7 @@ from memoryhub.services.knowledge import blocks
 from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories, forgetting
-from tests.cast.knowing import claim, every, retract, say, to_spans, write
+from tests.cast.knowing import START, claim, every, retract, say, to_spans, write
 
 pytestmark = pytest.mark.django_db
 
@@ -65,6 +66,27 @@ def test_fact_lanes_are_drawn_as_of_valid_and_recorded_time(
     # As of a day: 14 Feb 2026, in minutes.
     of_day = fetch_text(viewer, f"{page_path}?known={gone}&valid=29519280")
     assert re.search(r"home airport</th> <td[^>]*><a [^>]*>BGO</a>", of_day)
+
+
+def test_fact_that_holds_again_shows_when_that_was_recorded(
+    agent: Agent, ann: Subject, viewer: Client
+) -> None:
+    page_path = build_path(ann)
+    say(agent, ann, claim("no meat", predicate="eats"))
+    say(agent, ann, claim("all", predicate="eats"))
+    seq = say(agent, ann, claim("no meat", predicate="eats")).seq
+    home = find_home(ann)
+    assert home is not None
+    recorded = Event.objects.get(thread=home, seq=seq).at
+    held = every(ann, valid_at=recorded)
+    assert [(each.value, each.begin_recorded_at) for each in held] == [
+        ("no meat", recorded)
+    ]
+    assert held[0].recorded_at < held[0].valid_from
+    assert "ahead of time" not in fetch_text(viewer, page_path)
+    say(agent, ann, claim("jam", (recorded - START).days + 9, predicate="eats"))
+    later = f"{page_path}?valid={int(recorded.timestamp()) // 60 + 60 * 24 * 10}"
+    assert "ahead of time" in fetch_text(viewer, later)
 
 
 def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -> None:
