@@ -18,7 +18,7 @@ from memoryhub.kernel.knowledge.facts import MAX_VALUE, is_valid_text
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.knowledge import blocks, corrected_lines, facts
-from memoryhub.queries.knowledge.corrected_lines import CorrectableLine, LineChoice
+from memoryhub.queries.knowledge.corrected_lines import LineChoice
 from memoryhub.services.knowledge import corrections, homes
 from memoryhub.services.knowledge.corrections import Correction
 
@@ -84,7 +84,7 @@ def correct(
             "most": MAX_VALUE,
             "loc": loc,
             "offered": [
-                (name, line, name in ticked if name in offered else _is_sure(line))
+                (name, line, name in ticked if name in offered else line.is_sure)
                 for line in lines
                 if line.obstacle is None
                 for name in (_name_line(line.place),)
@@ -95,11 +95,6 @@ def correct(
         },
         status=refusals.get_status(problem),
     )
-
-
-def _is_sure(line: CorrectableLine) -> bool:
-    """Tell whether a line is ticked at first: it says the fact, not only its words."""
-    return line.names_property or not line.outdated
 
 
 def _name_line(place: LineChoice) -> str:

@@ -50,6 +50,15 @@ class CorrectableLine:
     pieces: tuple[str, ...]
     obstacle: Obstacle | None
 
+    @property
+    def is_sure(self) -> bool:
+        """Tell whether the line is about the property, not only has a value's words.
+
+        It names the property, or the value is all that it says.
+        """
+        around = "".join(self.pieces[::2])
+        return self.names_property or not any(map(str.isalnum, around))
+
 
 @dataclass(slots=True, kw_only=True)
 class CorrectionCommit:

@@ -264,7 +264,7 @@ def test_fact_is_corrected_in_place_and_undone(
     write(agent, ann, "guest", "Lives in Oslo.\nLikes tea.")
     page = build_path(ann)
     shown = fetch_text(viewer, f"{page}?fact={seq}")
-    assert "Also said in block" in shown
+    assert "May also be said in block" in shown
     event = re.search(rf'href="([^"]+/events/{seq})"', shown)
     assert event
     assert "home airport Oslo</b>" in fetch_text(viewer, event[1])
@@ -288,7 +288,7 @@ def test_fact_is_corrected_in_place_and_undone(
         owner, f"{page}/{saved.headers['Location'].rpartition('=')[2]}/correct"
     )
     assert re.search(r'name="line" value="1:1:guest"(?! checked)', again)
-    assert "Line 1 says" in fetch_text(viewer, build_path(ann, "blocks"))
+    assert "Line 1 mentions" in fetch_text(viewer, build_path(ann, "blocks"))
     undo = re.search(r'action="([^"]+/undo)"', shown)
     assert undo
     opened = f"{page}?fact={saved.headers['Location'].rpartition('=')[2]}"
@@ -312,20 +312,21 @@ def test_fact_is_corrected_with_lines_of_blocks(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
     seq = say(agent, ann, claim("Oslo", 0)).seq
-    write(agent, ann, "guest", "Lives in OSLO <b>.\nOslo it is.")
+    write(agent, ann, "guest", "Home is OSLO <b>.\n- Oslo\nWorks in Oslo.")
     locked = BlockDraft(block="rules", text="Ships to Oslo.", read_only=True)
     factories.run(blocks.put_block(agent=agent, subject=ann, draft=locked))
     form = f"{build_path(ann)}/{seq}/correct"
     page = fetch_text(owner, form)
-    assert "Lives in <del>OSLO</del>" in page
+    assert "Home is <del>OSLO</del>" in page
     assert "the block is read-only" in page
+    assert page.count("may be about something else") == 1
     offered = re.findall(r'name="line" value="([^"]+)" checked', page)
     assert offered == ["1:1:guest", "1:2:guest"]
     sent = {"value": "Bergen", "how": "wrong", "since": "", "offered": offered}
     sent["line"] = offered[:1]
     ahead = {**sent, "how": "changed", "since": "2199-01-01"}
     assert "lies ahead" in owner.post(form, ahead).content.decode()
-    write(agent, ann, "guest", "Was in Rome.\nLives in Oslo.")
+    write(agent, ann, "guest", "Was in Rome.\nHome is Oslo.")
     refused = owner.post(form, sent)
     assert refused.status_code == 409
     page = refused.content.decode()
@@ -337,7 +338,7 @@ def test_fact_is_corrected_with_lines_of_blocks(
     saved = owner.post(form, {**sent, "line": ["2:2:guest"]})
     shown = fetch_text(owner, saved.headers["Location"])
     assert re.search(r"It changed line\s+2 of\s+<a [^>]*#block-guest", shown)
-    assert "Lives in Bergen." in fetch_text(owner, build_path(ann, "blocks"))
+    assert "Home is Bergen." in fetch_text(owner, build_path(ann, "blocks"))
     write(agent, ann, "guest", "Lives in Lima.")
     undo = re.search(r'action="([^"]+/undo)"', shown)
     assert undo
