@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -28,6 +28,8 @@ from memoryhub.queries.lists.cursors import ListBatch, ListScope, count_fitting
 from memoryhub.queries.threads.events import get_rows_at
 from memoryhub.queries.threads.forks import get_segments
 
+#: An agent's time is told where it is further from the recording.
+_APART = timedelta(minutes=1)
 Order = Literal["asc", "desc"]
 
 
@@ -64,6 +66,11 @@ class SlotLine:
     @property
     def inherited(self) -> bool:
         return self.home != self.thread
+
+    @property
+    def is_agent_timed(self) -> bool:
+        """Tell whether the agent's time is more than a minute from the recording."""
+        return self.agent_at is not None and abs(self.agent_at - self.at) > _APART
 
     @property
     def struck(self) -> bool:
