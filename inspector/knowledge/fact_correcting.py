@@ -17,7 +17,7 @@ from memoryhub.errors import InvalidError, Refusal, StaleError, ValueTooLargeErr
 from memoryhub.kernel.knowledge.facts import MAX_VALUE, is_valid_text
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.knowledge import blocks, corrected_lines, facts
+from memoryhub.queries.knowledge import block_lines, blocks, corrected_lines, facts
 from memoryhub.queries.knowledge.corrected_lines import LineChoice
 from memoryhub.services.knowledge import corrections, homes
 from memoryhub.services.knowledge.corrections import Correction
@@ -90,6 +90,11 @@ def correct(
                 for name in (_name_line(line.place),)
             ],
             "others": [line for line in lines if line.obstacle],
+            "naming": block_lines.list_naming_lines(
+                views if story.fact.cardinality == "single" else (),
+                story.fact.predicate,
+                {(line.place.block, line.place.line) for line in lines},
+            ),
             "problem": _TEXTS.get(loc)
             or refusals.get_error_text(problem, _REFUSED, numbers=True),
         },

@@ -70,7 +70,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         },
         "story": story,
         "stated": _list_stated(story) if story else [],
-        **_list_block_lines(story if until is None else None, now),
+        **_list_block_lines(story if until is None else None, now, named=bool(saved)),
         "saved": saved,
         "corrected": _list_corrected(visit, saved.seq) if saved else [],
         **_build_undone(request, visit),
@@ -199,25 +199,28 @@ def _find_value_before(each: AssertionLine, story: FactStory) -> str:
 
 
 def _list_block_lines(
-    story: FactStory | None, now: datetime
-) -> dict[str, list[tuple[BlockLine, str]]]:
+    story: FactStory | None, now: datetime, *, named: bool
+) -> dict[str, Any]:
     """List the lines of blocks that say a fact's values, each with its text.
 
     `said` has the current values, `earlier` the outdated ones, those that name the
-    property first.
+    property first. `naming`, if `named`: lines that name it, with no known value.
     """
-    views = blocks.list_blocks(story.home) if story else []
-    found = (
-        block_lines.list_lines_of_fact(story.home, views, story.unopened, at=now)
-        if story
-        else []
-    )
+    if story is None:
+        return {"said": [], "earlier": [], "naming": []}
+    views = blocks.list_blocks(story.home)
+    found = block_lines.list_lines_of_fact(story.home, views, story.unopened, at=now)
     texts = {view.block: (view.text or "").splitlines() for view in views}
     lines = [(each, cut_to_line(texts[each.block][each.line - 1])) for each in found]
     earlier = [each for each in lines if each[0].outdated]
     earlier.sort(key=lambda each: not each[0].names_property)
     current = [each for each in lines if not each[0].outdated]
-    return {"said": current, "earlier": earlier}
+    naming = block_lines.list_naming_lines(
+        views if named and story.fact.cardinality == "single" else (),
+        story.fact.predicate,
+        {(each.block, each.line) for each in found},
+    )
+    return {"said": current, "earlier": earlier, "naming": naming}
 
 
 def _parse_digest(request: HttpRequest) -> str:

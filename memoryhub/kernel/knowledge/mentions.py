@@ -53,6 +53,22 @@ class TextLines:
                 found[index].add(number)
         return [sorted(numbers) for numbers in found]
 
+    def find_naming(self, name: str) -> list[int]:
+        """Return the lines with all words of a property's name, as `has_word` compares.
+
+        Cost: one step for each different word of the text, whatever the lines hold.
+        """
+        sought = {word for word in split_words(name) if len(word) >= MIN_LETTERS}
+        having: dict[str, set[int]] = {word: set() for word in sought}
+        for word, numbers in self._having.items():
+            for form in _list_forms(word) & having.keys():
+                having[form] |= numbers
+        for word in sought:
+            for form in _list_forms(word):
+                having[word] |= self._having.get(form, set())
+        common = set.intersection(*having.values()) if having else set()
+        return [number + 1 for number in sorted(common)]
+
     def has_word(self, number: int, name: str) -> bool:
         """Tell whether a word of a property's name stands in a line.
 
@@ -89,6 +105,12 @@ def _list_outermost(spans: Iterable[tuple[int, int, int]]) -> set[int]:
             outermost.add(index)
             widest = (start, end)
     return outermost
+
+
+def _list_forms(word: str) -> set[str]:
+    """List a word, and the word without an ending of up to _ENDING letters."""
+    least = max(MIN_LETTERS, len(word) - _ENDING)
+    return {word[:size] for size in range(least, len(word) + 1)}
 
 
 def _is_same_word(word: str, other: str) -> bool:

@@ -6,7 +6,7 @@ its correction. Found by the words of a fact's value, thus a hint. Never writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -21,6 +21,8 @@ from memoryhub.queries.knowledge.timelines import Timeline, iter_timelines, sele
 
 #: Newest assertions whose facts are looked for in blocks.
 NEWEST = 500
+#: Most lines that are listed because they name a property.
+NAMING = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,15 @@ class BlockLine:
     #: Whether a word of the property's name stands in the line, too. Without one the
     #: line may say the value of something else.
     names_property: bool
+
+
+class NamingLine(NamedTuple):
+    """A line of a block that names a property, but says no known value of it."""
+
+    block: str
+    #: Number of the line, from 1 on.
+    line: int
+    text: str
 
 
 class _ClaimedValue(NamedTuple):
@@ -69,6 +80,25 @@ def list_lines_of_fact(
     One query.
     """
     return _find_lines(home, views, [_build_property(home, timeline, at)])
+
+
+def list_naming_lines(
+    views: Iterable[BlockView], predicate: str, known: Collection[tuple[str, int]]
+) -> list[NamingLine]:
+    """List at most NAMING lines that name a property, without the `known` ones.
+
+    Known are lines, each as (block, number), that say a value of the property. Such a
+    line may say a value that no statement ever held. No query.
+    """
+    found = [
+        NamingLine(view.block, number, rows[number - 1])
+        for view in views
+        if view.text
+        for rows in (view.text.splitlines(),)
+        for number in TextLines(view.text).find_naming(predicate)
+        if (view.block, number) not in known
+    ]
+    return found[:NAMING]
 
 
 def list_outdated_lines(

@@ -347,6 +347,26 @@ def test_fact_is_corrected_with_lines_of_blocks(
     assert to_spans(every(ann, ended=True)) == [("Oslo", 0, None)]
 
 
+def test_correction_names_lines_that_name_the_property_with_another_value(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    seq = say(agent, ann, claim("the 9th", 0, predicate="birthday")).seq
+    text = "Birthday: the 9th\nMy birthday is on the 27th <b>\nLikes tea."
+    write(agent, ann, "guest", text)
+    form = f"{build_path(ann)}/{seq}/correct"
+    page = fetch_text(owner, form)
+    assert re.findall(r'name="line" value="([^"]+)"', page) == ["1:1:guest"]
+    other = page.split("Other lines that name birthday")[1]
+    assert "My birthday is on the 27th &lt;b&gt;" in other
+    assert "Likes tea" not in page
+    sent = {"value": "the 11th", "how": "wrong", "since": "", "line": ["1:1:guest"]}
+    saved = owner.post(form, sent).headers["Location"]
+    shown = fetch_text(owner, saved).split("that still name birthday")[1]
+    assert "My birthday is on the 27th" in shown
+    assert "Birthday: the 11th" not in shown
+    assert "still name birthday" not in fetch_text(owner, saved.split("&")[0])
+
+
 def test_undo_says_how_many_lines_of_blocks_are_back(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:

@@ -54,3 +54,11 @@ def test_line_is_split_at_the_whole_value(
     line: str, value: str, pieces: list[str]
 ) -> None:
     assert split_line(line, value) == pieces
+
+
+def test_lines_that_name_a_property_have_all_words_of_its_name() -> None:
+    lines = TextLines("Home: Oslo\nHome airports: OSL\nBirthdays\nMy birthday is soon")
+    assert lines.find_naming("home_airport") == [2]
+    assert lines.find_naming("birthday") == [3, 4]
+    assert lines.find_naming("birthdays") == [3, 4]
+    assert lines.find_naming("is") == []
