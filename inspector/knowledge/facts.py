@@ -29,7 +29,6 @@ from memoryhub.queries.knowledge import (
     facts,
     lanes,
 )
-from memoryhub.queries.knowledge.block_lines import BlockLine
 from memoryhub.queries.knowledge.corrected_lines import CorrectedLine
 from memoryhub.queries.knowledge.facts import AssertionLine, FactStory
 from memoryhub.queries.knowledge.lanes import Lanes

@@ -22,7 +22,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import globs
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.lists.cursors import ListBatch
-from memoryhub.queries.memory import key_views, keys
+from memoryhub.queries.memory import checkpoints, key_views, keys
 from memoryhub.queries.memory.keys import KeyLine, Sort
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads.edits import Edit
@@ -38,10 +38,18 @@ _COMPLEX = SearchError(
 
 
 def _build_panel(scene: ThreadScene) -> Context:
-    """Build the panel: the first keys by name, and the memory's fill. Four queries."""
-    found = keys.list_keys(scene.thread, values=True, seq=scene.at_seq, limit=LISTED)
-    state = states.load_state(scene.thread, scene.at_seq)
-    return {"listed": found.items, "more": found.next is not None, "held": state}
+    """Build the panel: the first keys by name, and the memory's fill.
+
+    At most six queries.
+    """
+    thread, seq = scene.thread, scene.at_seq
+    found = keys.list_keys(thread, values=True, seq=seq, limit=LISTED)
+    return {
+        "listed": found.items,
+        "more": found.next is not None,
+        "held": states.load_state(thread, seq),
+        "restored": checkpoints.find_last_restore(thread, "keys", seq=seq),
+    }
 
 
 def _read_search(request: HttpRequest) -> ParsedSearch:

@@ -17,7 +17,7 @@ from inspector.web.records import Record
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.lists.terms import SearchTerm, WordValue
-from memoryhub.queries.memory import notes
+from memoryhub.queries.memory import checkpoints, notes
 from memoryhub.queries.memory.notes import NoteLine
 from memoryhub.queries.memory.working_memory import MemoryView
 from memoryhub.queries.replay import states
@@ -81,9 +81,14 @@ def _add_gaps(found: Sequence[ShownNote]) -> list[ShownNote]:
 
 
 def _build_panel(scene: ThreadScene) -> Context:
-    """Build the panel of the newest notes. Two queries."""
-    found = notes.list_notes(scene.thread, seq=scene.at_seq, order="desc", limit=LISTED)
-    return {"jotted": from_lines(found.items), "following": found.next}
+    """Build the panel of the newest notes. At most four queries."""
+    thread, seq = scene.thread, scene.at_seq
+    found = notes.list_notes(thread, seq=seq, order="desc", limit=LISTED)
+    return {
+        "jotted": from_lines(found.items),
+        "following": found.next,
+        "restored": checkpoints.find_last_restore(thread, "notes", seq=seq),
+    }
 
 
 def _build_glance(memory: MemoryView) -> Context:

@@ -10,20 +10,23 @@ from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.memory import editing
-from memoryhub.queries.memory import task_views
+from memoryhub.queries.memory import checkpoints, task_views
 from memoryhub.queries.memory.task_views import TaskStep
 
 _WIDE, _HIGH = 600, 100
 
 
 def _build_panel(scene: ThreadScene) -> Context:
-    """Build the panel of the task and its history. At most five queries."""
+    """Build the panel of the task and its history. At most seven queries."""
     history = task_views.get_history(scene.thread, seq=scene.at_seq)
     data = history.task.data if history.task else None
     return {
         "history": history,
         "line": draw_path(history.steps, end=scene.at_seq or scene.thread.head_seq),
         "data": None if data is None else trees.build_tree(data),
+        "restored": checkpoints.find_last_restore(
+            scene.thread, "task", seq=scene.at_seq
+        ),
     }
 
 

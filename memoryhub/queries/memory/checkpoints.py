@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -16,13 +16,17 @@ from memoryhub.journal.rows.checkpoint_rows import CHECKPOINTS
 from memoryhub.journal.rows.rows import CheckpointRow
 from memoryhub.journal.texts import OpenedEvent
 from memoryhub.kernel.memory import checkpoints
-from memoryhub.kernel.memory.checkpoint_events import COUNTED
+from memoryhub.kernel.memory.checkpoint_events import COUNTED, CheckpointRestored
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import SavedCheckpoint
+from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.replay.state_files import CHUNK, StateFile, build_record
 from memoryhub.queries.replay.states import load_state
+
+#: Newest events among which `find_last_restore` looks.
+RECENT = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,17 @@ class CheckpointLine:
     touched: int | None
     #: Thread and seq of the checkpoint's event: an ancestor's if inherited.
     origin: tuple[UUID, int]
+
+
+class LastRestore(NamedTuple):
+    """The event by which parts of working memory were restored last."""
+
+    seq: int
+    at: datetime
+    #: Number of the checkpoint; ≤ 0 if inherited.
+    target: int
+    #: None without a name, and of an inherited checkpoint.
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +136,25 @@ def get_checkpoint(
     found = checkpoints.require_checkpoint(state.memory, to_clock(state, target))
     (line,) = build_lines(thread, state, [found])
     return line
+
+
+def find_last_restore(
+    thread: Thread, part: str, *, seq: int | None = None
+) -> LastRestore | None:
+    """Find the thread's last restore if it restored a part, RECENT events ago at most.
+
+    One query without a restore, else two.
+    """
+    head = thread.head_seq if seq is None else seq
+    rows = Event.objects.filter(thread=thread, seq__gt=head - RECENT, seq__lte=head)
+    found = rows.filter(type=CheckpointRestored.event_type).order_by("-seq").first()
+    body = orjson.loads(found.body) if found else {}
+    if found is None or part not in body["parts"]:
+        return None
+    target = body["target"] - count_inherited_clock(thread)
+    taken = Event.objects.filter(thread=thread, seq=target).first()
+    name = orjson.loads(taken.body).get("name") if taken else None
+    return LastRestore(found.seq, found.at, target, name)
 
 
 def find_origin(thread: Thread, target: int | str) -> tuple[Thread, int]:

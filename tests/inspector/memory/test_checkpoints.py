@@ -212,6 +212,11 @@ def test_restore_keeps_history_and_can_be_undone(
     assert f'href="{T}/checkpoints/19/restore?part=keys' in landing
     assert 'class="saved"' not in text_of(browser("viewer"), where)
     assert keys.get_key(row_of(desk), "seat").value == "14C"
+    for page in ("keys", "notes", "task"):
+        shown = " ".join(text_of(browser("viewer"), f"{T}/{page}").split())
+        assert "Restored to" in shown
+        assert f'href="{T}/events/20">event 20</a>' in shown
+    assert "event 20</a>" not in text_of(editor, f"{T}/keys?at_seq=19")
     told = text_of(editor, f"{T}/events/20")
     assert f'href="{T}?at_seq=12">checkpoint after</a>' in told
     undo = re.search(r'href="([^"]+restore\?[^"]+)"', told)
