@@ -22,7 +22,10 @@ from inspector.palette.project_scans import ProjectScan
 from inspector.web import stored_searches
 from inspector.web.visitors import Visitor
 from memoryhub.errors import BadCursorError
+from memoryhub.kernel.observing.lines import find_signs
 from memoryhub.kernel.search import excerpts
+from memoryhub.kernel.search.contents import OBSERVATION
+from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListScope
@@ -227,7 +230,9 @@ def _build_line(
         thread=row.name,
         who=hit.role or hit.kind,
         hue=hit.role if hit.role in _HUES else "system",
-        marked=first_words.split_excerpt(excerpts.narrow_excerpt(hit.excerpt, ROW)),
+        marked=first_words.split_excerpt(
+            excerpts.narrow_excerpt(_build_shown_excerpt(hit), ROW)
+        ),
         spoken=_build_spoken_url(base, hit, at_seq, address),
         now=now,
         # A fact has a clock of its own, so it has no moment of the thread.
@@ -237,6 +242,13 @@ def _build_line(
         at_seq=at_seq,
         closeness=hit.closeness or "phrase",
     )
+
+
+def _build_shown_excerpt(hit: SearchHit) -> Excerpt:
+    """Build a hit's excerpt; of an observation without the signs of its log."""
+    if hit.kind != OBSERVATION:
+        return hit.excerpt
+    return excerpts.cut_out(hit.excerpt, find_signs(hit.excerpt.text))
 
 
 def _build_spoken_url(

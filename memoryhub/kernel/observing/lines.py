@@ -38,6 +38,12 @@ _STAMP = re.compile(rf"({_NO_TIME}|[0-9]{{2}}:[0-9]{{2}}) ")
 _LINE = re.compile(
     rf"- ({'|'.join(_MARKS)}) (?:{_STAMP.pattern})?(.*) \[([0-9]+)(?:-([0-9]+))?\]"
 )
+_SIGNS = re.compile(
+    r"(?: \[[0-9]+(?:-[0-9]+)?\](?=\n|$))?(?:^|\n|$)"
+    # At the beginning of a piece a heading may lack its own.
+    r"(?:(?:## [0-9-]{10}|(?<!\n)#? ?[0-9-]{1,10}(?=\n))(?:\n|$))?"
+    rf"(?:- (?:(?:{'|'.join(_MARKS)}) )?(?:{_STAMP.pattern})?)?"
+)
 _CONDENSED = re.compile(r"^\[[0-9]+ messages? condensed, [0-9–]+\]")
 _HEADING = "## "
 #: Most files named in a folded line; the newest are kept.
@@ -125,6 +131,15 @@ def read(text: str) -> tuple[ObservationLine, ...]:
         end = int(last or first) + 1
         found.append(ObservationLine(at, _MARKS[sign], body, int(first), end))
     return tuple(found)
+
+
+def find_signs(text: str) -> list[tuple[int, int]]:
+    """Find what is no word of a line in a piece of a log, each as [start, end).
+
+    That is headings, marks with their times, and slots, with the line breaks around. A
+    mark of which the piece has only the end is left in.
+    """
+    return [found.span() for found in _SIGNS.finditer(text)]
 
 
 def read_any(text: str, first: int, end: int) -> tuple[ObservationLine, ...]:

@@ -75,6 +75,39 @@ def narrow_excerpt(excerpt: Excerpt, most: int) -> Excerpt:
     )
 
 
+def cut_out(excerpt: Excerpt, spans: Iterable[tuple[int, int]]) -> Excerpt:
+    """Return an excerpt without these spans, which are sorted and do not overlap.
+
+    Words stay apart: a span between two texts leaves ` · `. A match loses what of it
+    was in a span. Linear but for a search of each match.
+    """
+    kept, at, size = list[str](), 0, 0
+    #: Kept pieces, each as [start, end), with how far it moved.
+    moved = list[tuple[int, int, int]]()
+    for start, end in [*spans, (len(excerpt.text), len(excerpt.text))]:
+        piece = excerpt.text[at:start]
+        if piece:
+            if kept:
+                kept.append(" · ")
+                size += 3
+            moved.append((at, start, size - at))
+            kept.append(piece)
+            size += len(piece)
+        at = end
+    matches = [
+        (max(first, start) + by, min(last, end) + by)
+        for first, last in excerpt.matches
+        for start, end, by in moved
+        if start < last and first < end
+    ]
+    return Excerpt(
+        text="".join(kept),
+        matches=(*matches,),
+        before=excerpt.before,
+        after=excerpt.after,
+    )
+
+
 def has_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
     """Return whether the words of a phrase stand side by side in `words`."""
     first, size = phrase[0], len(phrase)

@@ -18,12 +18,14 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
+from memoryhub.queries.observing import observers
 from memoryhub.queries.search import project_search
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories, graves
 from tests.inspector.conftest import Browser
 from tests.inspector.denied import PROMISED, make_denial
+from tests.inspector.observed import make_observed
 from tests.inspector.paged import do
 from tests.oracles import memory_acts
 
@@ -87,6 +89,18 @@ def test_thread_search_finds_messages_with_their_residency(
     assert chip(page, "slot-0").startswith("left at turn")
     denied = chip(look(viewer, "afraid", thread="refund"), "slot-15")
     assert denied == "in now"
+
+
+def test_observation_is_found_by_its_words_alone(viewer: Client, agent: Agent) -> None:
+    row = make_observed(agent)
+    log = observers.list_log(row, newest=1)
+    (line, *_) = log[-1].lines or ()
+    page = look(viewer, f"{line.text} kind:observation", thread=row.name)
+    (shown, *_) = re.findall(
+        r'<span class="hidden">observation: </span>(.*?)</span>', page, re.DOTALL
+    )
+    assert "<mark>" in shown
+    assert not re.search(r"## |\d\d:\d\d|[🟢🟡✅🔴]", shown)
 
 
 def test_thread_search_says_how_close_its_hits_are(

@@ -201,3 +201,26 @@ def test_text_that_is_no_log_is_one_line() -> None:
     assert line == lines.make_line("## no day They talked.", first=3, end=5)
     kept = lines.render_lines([line])
     assert lines.read_any(kept, 0, 9) == (line,)
+
+
+def test_signs_of_a_log_are_found_around_its_words() -> None:
+    at = datetime(2026, 11, 27, 10, 5, tzinfo=UTC)
+    log = lines.render_lines(
+        [
+            lines.make_line("Boxes are 23 euros [a]", first=3, end=4, at=at),
+            lines.make_line("- a dash", first=4, end=9, mark="done"),
+            lines.make_line("Later", first=9, end=10, at=at + timedelta(days=1)),
+        ]
+    )
+
+    def list_words(piece: str) -> list[str]:
+        words, begin = list[str](), 0
+        for start, end in lines.find_signs(piece):
+            words.append(piece[begin:start])
+            begin = end
+        return [each for each in (*words, piece[begin:]) if each]
+
+    assert list_words(log) == ["Boxes are 23 euros [a]", "- a dash", "Later"]
+    # A window that begins inside the heading, and ends inside a line.
+    assert list_words(log[5:60])[0] == "Boxes are 23 euros [a]"
+    assert list_words("Boxes, 2026") == ["Boxes, 2026"]

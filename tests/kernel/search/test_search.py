@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.search import parsing, ranking, segments, terms
-from memoryhub.kernel.search.excerpts import LONGEST, build_excerpt, narrow_excerpt
+from memoryhub.kernel.search.excerpts import (
+    LONGEST,
+    build_excerpt,
+    cut_out,
+    narrow_excerpt,
+)
 from memoryhub.kernel.search.index import Index, list_missing_spans, unite_spans
 from memoryhub.kernel.search.ranking import SearchScope
 from memoryhub.kernel.search.segments import IndexSegment, SearchRecord
@@ -239,6 +244,15 @@ def test_narrow_excerpt_lies_around_most_matches() -> None:
     assert narrow_excerpt(found, 60) == found
     plain = build_excerpt("filler " * 20, ["lamp"], terms.build_stemmer())
     assert narrow_excerpt(plain, 60).text.startswith("filler")
+
+
+def test_excerpt_without_spans_keeps_its_matches() -> None:
+    whole = build_excerpt("## a lamp\n- lamp", ["lamp"], terms.build_stemmer())
+    found = cut_out(whole, [(0, 5), (9, 12)])
+    assert found.text == "lamp · lamp"
+    assert [found.text[a:b] for a, b in found.matches] == ["lamp", "lamp"]
+    assert cut_out(whole, []) == whole
+    assert cut_out(whole, [(0, len(whole.text))]).matches == ()
 
 
 def test_excerpt_marks_words_inside_a_run() -> None:
