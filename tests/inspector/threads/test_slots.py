@@ -3,11 +3,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -267,3 +269,14 @@ def test_reading_slots_changes_nothing(viewer: Client, parcel: None) -> None:
 
 def text_of(answer: Any) -> str:
     return b"".join(answer.streaming_content).decode()
+
+
+def test_message_is_dated_by_its_agents_clock(agent: Agent, viewer: Client) -> None:
+    factories.make_thread(agent, "t-1")
+    put(agent, "Hello", agent_at=datetime(2020, 1, 2, 3, 4, tzinfo=UTC))
+    put(agent, "Now", agent_at=clock.now())
+    page = viewer.get(f"{T}/slots").content.decode()
+    assert page.count("by the agent's clock") == 1
+    before = page.partition("by the agent's clock")[0]
+    assert 'datetime="2020-01-02T03:04:00.000+00:00"' in before
+    assert f'title="Recorded {clock.now():%Y-%m-%d}' in before
