@@ -17,6 +17,8 @@
       if (!document.cookie.includes(`mh_download=${token}`)) return;
       clearInterval(waiting);
       form.removeAttribute("aria-busy");
+      const leave = form.querySelector("[data-done]");
+      leave.textContent = leave.dataset.done;
       told.textContent = "The download has begun: your browser shows its progress. Nothing else is needed here.";
     }, 200);
   });

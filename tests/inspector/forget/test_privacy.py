@@ -266,7 +266,9 @@ def test_subject_export_tells_the_page_that_its_download_begins(
     officer: Client, mia: Subject
 ) -> None:
     path = f"{P}/subjects/{mia.id}/export"
-    assert "data-download" in text_of(officer.get(path))
+    form = text_of(officer.get(path))
+    assert "data-download" in form
+    assert 'data-done="Back to the person">Cancel</a>' in form
     for token, sent in (("m2k9a", ["m2k9a"]), ("", []), ("a; Path=/", [])):
         answer: Any = officer.post(path, {"token": token})
         b"".join(answer.streaming_content)
