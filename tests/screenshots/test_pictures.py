@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, sync_playwright
@@ -134,11 +135,17 @@ def of_memory(page: Page, threads: str) -> None:
     for name, path in (
         ("checkpoints", "checkpoints?auto=1"),
         ("compare", "compare?values=1"),
-        ("keys", "keys"),
         ("notes", "notes"),
     ):
         page.goto(f"{base}/{path}")
         taken_twice(page, name)
+    page.goto(f"{base}/keys")
+    # A restored thread had its keys before.
+    before = page.get_by_role("link", name="the moment before")
+    if before.count():
+        query = urlsplit(before.get_attribute("href") or "").query
+        page.goto(f"{base}/keys?{query}")
+    taken_twice(page, "keys")
 
 
 def of_privacy(page: Page, threads: str) -> None:
