@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from memoryhub.kernel.memory.tasks import TaskField
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from tests.e2e.conftest import Watched
 from tests.inspector.remembered import make_desk, put
 from tests.oracles import memory_acts
@@ -99,6 +100,20 @@ def test_checkpoint_restore_is_undone_by_hand(
     expect(page.locator(".saved")).to_contain_text("restored")
     page.goto(f"{T}/keys/seat")
     expect(page.locator(".json")).to_contain_text("12A")
+
+
+def test_restore_is_not_offered_once_the_thread_is_closed(
+    desk: Thread, open_page: Callable[..., Page]
+) -> None:
+    page = open_page("editor")
+    page.goto(f"{T}/checkpoints")
+    expect(page.locator("#live")).to_have_text("Live")
+    restore = page.locator("li", has_text="after").get_by_text("restore…")
+    expect(restore).to_be_visible()
+    expect(page.get_by_text("was closed meanwhile")).to_be_hidden()
+    operator_threads.close(desk, actor="operator:x", reason="completed")
+    expect(restore).to_be_hidden()
+    expect(page.get_by_text("was closed meanwhile")).to_be_visible()
 
 
 def test_key_is_edited_by_hand(desk: Thread, page: Page, watched: Watched) -> None:

@@ -68,6 +68,20 @@ def test_screens_pass_axe_on_a_phone(
     assert page.evaluate(FINDINGS) == []
 
 
+def test_actions_of_a_thread_stand_below_its_views_on_a_phone(
+    observed: int, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(viewport=PHONE)
+    page.goto(f"{THREAD}/turns")
+    views = page.locator(".scroll-tabs > nav").bounding_box()
+    assert views
+    for name in ("Search this thread", "Fork"):
+        action = page.get_by_role("link", name=name).bounding_box()
+        assert action
+        assert action["y"] >= views["y"] + views["height"]
+        assert 0 <= action["x"] <= PHONE["width"] - action["width"]
+
+
 def test_waiting_observation_is_outlined_at_its_end(observed: int, page: Page) -> None:
     page.goto(PAGE)
     ruler = page.locator(".ruler > svg")
