@@ -81,7 +81,10 @@ def test_retention_policy_is_saved_as_previewed(
 ) -> None:
     form = {"retention_idle_days": "30", "was": "", "due": "1"}
     answer = owner.post(SETTINGS, form)
-    assert (answer.status_code, answer.headers["Location"]) == (302, SETTINGS)
+    assert (answer.status_code, answer.headers["Location"]) == (
+        302,
+        f"{SETTINGS}?saved=retention#retention",
+    )
     assert get_saved_days() == 30
     assert list_counts(owner.get(SETTINGS)) == [1, 2, 3]
     assert worker.retire(timezone.now()) == 1
@@ -170,7 +173,10 @@ def test_key_lifetimes_are_saved(owner: Client) -> None:
     ):
         form = {"default_ttl_seconds": ttl, "expired_value_grace_seconds": grace}
         answer = owner.post(SETTINGS, form)
-        assert (answer.status_code, answer.headers["Location"]) == (302, SETTINGS)
+        assert (answer.status_code, answer.headers["Location"]) == (
+            302,
+            f"{SETTINGS}?saved=lifetimes#lifetimes",
+        )
         assert get_key_lifetimes() == saved_as
 
 
