@@ -11,7 +11,9 @@ from inspector.turns import turn_words
 from memoryhub.errors import Refusal
 from memoryhub.kernel.messages.reading import read
 from memoryhub.kernel.messages.words import render_words as all_words
+from memoryhub.kernel.observing.lines import find_signs
 from memoryhub.kernel.search import excerpts, terms
+from memoryhub.kernel.state.pages import is_observation
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import newcomers, page_views
 from memoryhub.queries.paging.page_views import PageView
@@ -82,6 +84,7 @@ def _build_excerpt(view: PageView, query: str) -> Pieces:
     wanted = {term for word in looked_for for term in word.terms}
     # As in the list of hits, such words count where nothing else is looked for.
     wanted = wanted - terms.STOP or wanted
-    return first_words.split_excerpt(
-        excerpts.build_excerpt(text, wanted, terms.build_stemmer())
-    )
+    found = excerpts.build_excerpt(text, wanted, terms.build_stemmer())
+    if is_observation(view.entry.page_id):
+        found = excerpts.cut_out(found, find_signs(found.text))
+    return first_words.split_excerpt(found)

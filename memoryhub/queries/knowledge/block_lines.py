@@ -83,12 +83,12 @@ def list_lines_of_fact(
 
 
 def list_naming_lines(
-    views: Iterable[BlockView], predicate: str, known: Collection[tuple[str, int]]
+    views: Iterable[BlockView], predicate: str, saying: Collection[tuple[str, int]]
 ) -> list[NamingLine]:
-    """List at most NAMING lines that name a property, without the `known` ones.
+    """List at most NAMING lines that name a property, without the `saying` ones.
 
-    Known are lines, each as (block, number), that say a value of the property. Such a
-    line may say a value that no statement ever held. No query.
+    `saying` are lines, each as (block, number), that say a known value of the property.
+    The others may say a value that no statement ever held. No query.
     """
     found = [
         NamingLine(view.block, number, rows[number - 1])
@@ -96,7 +96,7 @@ def list_naming_lines(
         if view.text
         for rows in (view.text.splitlines(),)
         for number in TextLines(view.text).find_naming(predicate)
-        if (view.block, number) not in known
+        if (view.block, number) not in saying
     ]
     return found[:NAMING]
 

@@ -99,8 +99,11 @@ def test_observation_is_found_by_its_words_alone(viewer: Client, agent: Agent) -
     (shown, *_) = re.findall(
         r'<span class="hidden">observation: </span>(.*?)</span>', page, re.DOTALL
     )
-    assert "<mark>" in shown
-    assert not re.search(r"## |\d\d:\d\d|[🟢🟡✅🔴]", shown)
+    asked = {"thread": row.name, "page": log[-1].page_id}
+    preview = look(viewer, line.text, "preview", **asked).partition("</blockquote>")[0]
+    for words in (shown, preview):
+        assert "<mark>" in words
+        assert not re.search(r"## |\d\d:\d\d|[🟢🟡✅🔴]", words)
 
 
 def test_thread_search_says_how_close_its_hits_are(
