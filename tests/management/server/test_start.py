@@ -8,7 +8,10 @@ import os
 import re
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from ctypes import CDLL
 from pathlib import Path
 
 import pytest
@@ -378,3 +381,29 @@ def test_command_ends_quietly_when_its_reader_has_gone(instance: Instance) -> No
         assert process.stdout is not None
         process.stdout.close()
         assert process.wait(COMMAND_SECONDS) == 1
+
+
+_THREADS_THAT_ALLOCATE = """
+import ctypes, sys, threading
+from memoryhub.management import command_line
+sys.argv[1:] = ["version"]
+command_line.main()
+libc = ctypes.CDLL(None)
+both = threading.Barrier(8)
+def take():
+    both.wait()
+    libc.malloc(100_000)
+    both.wait()
+threads = [threading.Thread(target=take) for _ in range(8)]
+for each in threads: each.start()
+for each in threads: each.join()
+libc.malloc_info(0, ctypes.c_void_p.in_dll(libc, "stdout"))
+libc.fflush(None)
+"""
+
+
+@pytest.mark.skipif(not hasattr(CDLL(None), "malloc_info"), reason="not glibc")
+def test_threads_of_a_command_share_two_pools_of_memory() -> None:
+    code = [sys.executable, "-c", _THREADS_THAT_ALLOCATE]
+    printed = subprocess.run(code, check=True, capture_output=True, text=True).stdout
+    assert 1 <= printed.count("<heap nr=") <= 2
