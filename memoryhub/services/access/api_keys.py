@@ -8,7 +8,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -55,7 +55,7 @@ class Agent:
     #: Whether the bound subject was erased, which leaves the key without a use.
     gone: bool = False
     #: User id of the person whom the request names and nobody has made yet.
-    unknown_person: str | None = None
+    unknown_person: str | None = field(default=None, repr=False)
     #: Inserts that person's row, whose id is `bound`, with the person's first thread.
     insert_subject: Callable[[], Subject] | None = None
 
