@@ -6,8 +6,8 @@
   const opener = () => document.querySelector(SEEK);
   const box = () => document.querySelector(".palette");
   const hits = () => [...(box()?.querySelectorAll(".hit") ?? [])];
-  // What was looked for last, and what to do once that is what was typed last.
-  let asked = "", waiting = null;
+  // What was looked for last, what to do once that is what was typed last, and whether the form sends itself by htmx.
+  let asked = "", waiting = null, listening = true;
 
   // Where one stands goes along: a thread, and as of when.
   function address(link) {
@@ -34,6 +34,7 @@
     dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
     dialog.showModal();
     typed.focus();
+    listening = false;
     const leave = () => dialog.open && location.assign(link.href);
     const once = (name, act) => {
       const heard = ({ detail }) => {
@@ -56,6 +57,7 @@
     });
     // Only now does its form listen.
     once("htmx:afterSettle", (input) => {
+      listening = true;
       if (!input || input.value === asked) return;
       const later = waiting;
       input.dispatchEvent(new Event("input", { bubbles: true }));
@@ -137,7 +139,9 @@
       // It is looked for anew.
       asked = null;
       waiting = () => openChosen(shiftKey);
-      if (shiftKey) target.form?.requestSubmit();
+      // Till its form listens the browser would leave the page; then it is looked for.
+      if (!listening) event.preventDefault();
+      else if (shiftKey) target.form?.requestSubmit();
     } else if (key === "Enter" && shiftKey && target.matches(".hit")) {
       event.preventDefault();
       open(target, true);
