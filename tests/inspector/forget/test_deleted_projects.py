@@ -68,7 +68,7 @@ def test_every_screen_shows_the_progress_of_the_deletion(
     owner: Client, viewer: Client, acme: Project
 ) -> None:
     begin(acme)
-    notice = "is being deleted: 0 of 2 subjects are erased."
+    notice = "is being deleted: 0 of 2 people are erased."
     for path in SCREENS:
         assert notice in read_words(owner.get(f"{P}{path}")), path
     assert notice in read_words(viewer.get(f"{P}/"))
