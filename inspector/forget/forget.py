@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
 from inspector.forget import erasing, privacy_pages
+from inspector.lists import person_visits
 from inspector.web import forgetting, refusals
 from inspector.web.methods import require_post
 from inspector.web.visitors import Visitor
@@ -277,6 +278,7 @@ def _render_form(
 ) -> HttpResponse:
     context = {
         "subject": row,
+        "hint": person_visits.find_hint(visitor, row),
         "form": form,
         "scopes": forgetting.SCOPES.items(),
         "reasons": forgetting.REASONS.items(),

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
+from inspector.lists import person_visits
 from inspector.web import refusals
 from inspector.web.methods import require_post
 from inspector.web.visitors import Visitor
@@ -68,6 +69,7 @@ def restrict(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
             refusal = invalid
     context = {
         "subject": row,
+        "hint": person_visits.find_hint(visitor, row),
         "bases": RESTRICTIONS.items(),
         "basis": basis,
         "problem": refusals.get_error_text(refusal, PROBLEMS),
@@ -109,6 +111,7 @@ def hold(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
             refusal = invalid
     context = {
         "subject": row,
+        "hint": person_visits.find_hint(visitor, row),
         "form": form,
         "bases": HOLDS.items(),
         "reviewers": [(str(each.id), each.username) for each in officers],

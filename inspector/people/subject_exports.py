@@ -10,6 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
+from inspector.lists import person_visits
 from inspector.web import exports, refusals
 from memoryhub.errors import Refusal
 from memoryhub.models.server.clock import clock
@@ -39,6 +40,7 @@ def export(request: HttpRequest, project: str, subject: UUID) -> HttpResponseBas
             return _send_export(request, begun)
     context = {
         "subject": row,
+        "hint": person_visits.find_hint(visitor, row),
         "profile": profiles.get_profile(row, now=clock.now()),
         "problem": refusal.sentence if refusal else "",
     }

@@ -67,12 +67,13 @@ def test_person_page_has_one_head_and_needs_no_home_thread(
 
 
 def test_crumb_names_the_person_where_the_page_does(
-    agent: Agent, ann: Subject, viewer: Client
+    agent: Agent, ann: Subject, owner: Client
 ) -> None:
     path, short = f"/p/acme/subjects/{ann.id}", str(ann.id)[-8:]
     knowing.write(agent, ann, "guest", "Ann is a guest of the house.\nLikes tea.")
-    for page in ("", "/facts", "/facts?known=1"):
-        shown = text_of(viewer, f"{path}{page}")
+    acts = ("/export", "/restrict", "/hold", "/forget")
+    for page in ("", "/facts", "/facts?known=1", *acts):
+        shown = text_of(owner, f"{path}{page}")
         (crumbs,) = re.findall(r'<nav class="crumbs".*?</nav>', shown, re.DOTALL)
         named = "known" not in page
         assert ("Ann is a guest of the house." in crumbs) is named

@@ -468,3 +468,5 @@ def test_prices_are_saved_and_refused_as_typed(owner: Client) -> None:
     assert prices.get_table(Project.objects.get(slug="acme")) == table
     assert owner.post(SETTINGS, {"currency": "EUR"}).status_code == 302
     assert not prices.get_table(Project.objects.get(slug="acme")).own
+    page = owner.get(SETTINGS, {"saved": "prices"}).content.decode()
+    assert "the server's prices and currency hold" in page
