@@ -12,7 +12,7 @@ from inspector.observing import observer
 from inspector.paging import pages
 from inspector.people import holds, subjects
 from inspector.threads import events, imports, slots, threads
-from inspector.turns import marks, turns
+from inspector.turns import lacking_turns, marks, turns
 
 NOUNS: tuple[Screen[Any], ...] = (
     threads.SCREEN,
@@ -33,4 +33,5 @@ NOUNS: tuple[Screen[Any], ...] = (
     checkpoints.SCREEN,
     turns.SCREEN,
     marks.SCREEN,
+    lacking_turns.SCREEN,
 )

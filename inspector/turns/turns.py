@@ -21,13 +21,17 @@ from inspector.web import asof
 from memoryhub.kernel.state.turn_marks import MarkWord
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay.states import load_state
-from memoryhub.queries.turns import exchanges, prices, turns
+from memoryhub.queries.turns import exchanges, lacking, prices, turns
 from memoryhub.queries.turns.prices import EstimatedCost, PriceTable
 from memoryhub.queries.turns.turns import TurnLine
 
 #: Characters of a text in a row.
 ROW_CHARS = 160
 WORDS: Final[tuple[str, ...]] = get_args(MarkWord)
+#: Filter beside the marks: the request lacked the best match for the question.
+LACKING: Final = "lacking"
+#: Turns that a list of such turns goes through at once.
+JUDGED: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +41,7 @@ class TurnListRow:
     line: TurnLine
     #: Whether the turn begins an exchange, even if its question was erased.
     begins: bool
-    #: Question; None if the turn continues an exchange, or the question was erased.
+    #: Question; None if it was erased, or stands in the row of an earlier turn.
     excerpt: FirstWords | None
     mark: MarkWord | None
     #: None without prices, or without a recorded request.
@@ -52,23 +56,33 @@ class TurnListRow:
 
 
 def list_turn_rows(
-    row: Thread, lines: Sequence[TurnLine], marks: Mapping[int, MarkWord]
+    row: Thread,
+    lines: Sequence[TurnLine],
+    marks: Mapping[int, MarkWord],
+    *,
+    alone: bool = False,
 ) -> list[TurnListRow]:
     """List a row per turn: first words of its question, its mark and its cost.
 
-    Three queries. `row` comes with its subject and project.
+    Rows that stand `alone`, without the turns before them, have the question of the
+    exchange that they continue. Three queries, two more then. `row` comes with its
+    subject and project.
     """
     table, model = prices.get_table(row.project), prices.find_model(row)
     answers = exchanges.count_answer_tokens(lines)
-    questions = exchanges.list_questions(row, lines)
+    begun = exchanges.list_questions(row, lines)
+    questions = begun
+    if alone:
+        later = [line for line in lines if line.n not in begun]
+        questions = begun | exchanges.find_questions_before(row, later)
     return [
         TurnListRow(
             line=line,
-            begins=line.n in questions,
+            begins=line.n in begun,
             excerpt=first_words.build_message_words(
-                questions[line.n].content, "user", chars=ROW_CHARS
+                questions[line.n], "user", chars=ROW_CHARS
             )
-            if line.n in questions and questions[line.n].content is not None
+            if questions.get(line.n) is not None
             else None,
             mark=marks.get(line.n),
             cost=_compute_cost(table, model, line, answers.get(line.n, 0)),
@@ -92,18 +106,21 @@ def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
     visit, word = ask.where, ask.parsed.options["mark"]
     state = load_state(visit.row, visit.moment.at_seq)
     marks = {n: mark.word for n, mark in state.marks.items()}
-    listed = turns.list_turns
-    if word:
+    listed, limit = turns.list_turns, ask.limit
+    if word == LACKING:
+        limit = min(limit, JUDGED)
+    elif word:
         chosen = {n for n, each in marks.items() if each == word}
         listed = partial(turns.list_turns_of, numbers=chosen)
-    found = listed(
-        visit.row, up_to=visit.moment.at_seq, after=ask.after, limit=ask.limit
-    )
-    rows = list_turn_rows(visit.row, found.items, marks)
+    found = listed(visit.row, up_to=visit.moment.at_seq, after=ask.after, limit=limit)
+    lines: Sequence[TurnLine] = found.items
+    if word == LACKING:
+        lines = lacking.list_lacking_turns(visit.row, lines)
+    rows = list_turn_rows(visit.row, lines, marks, alone=bool(word))
     return screens.build_list_context(ask, found) | {"rows": rows}
 
 
-_read_mark = partial(screens.read_choice, "mark", WORDS)
+_read_mark = partial(screens.read_choice, "mark", (*WORDS, LACKING))
 SCREEN = Screen(
     folder="turns",
     scope=screens.THREAD,
@@ -112,7 +129,7 @@ SCREEN = Screen(
     lines=_build_list,
     read=_read_mark,
     around=lambda ask: {
-        "marks": {word: ask.query(mark=word) for word in ("", *WORDS)},
+        "marks": {word: ask.query(mark=word) for word in ("", *WORDS, LACKING)},
     },
 )
 

@@ -130,8 +130,12 @@ def count_threads(
 def list_named(
     project: Project, names: Collection[str], *, restricted: bool = True
 ) -> list[Thread]:
-    """List the threads of these names that a person may see. One query."""
+    """List the threads of these names that a person may see, with subjects. One query.
+
+    The threads come with their project, too.
+    """
     rows = _filter_visible(project, restricted=restricted)
+    rows = rows.select_related("subject", "project")
     return list(rows.filter(name__in=names).order_by("name"))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import OuterRef, Q, Subquery, Sum
 
 from memoryhub.errors import NotFoundError
 from memoryhub.journal import texts
@@ -19,8 +19,9 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import slots
-from memoryhub.queries.threads.events import get_rows_at
+from memoryhub.queries.threads.events import EventAddress, get_rows_at
 from memoryhub.queries.threads.slots import SlotFilter, SlotLine
+from memoryhub.queries.turns import turns
 from memoryhub.queries.turns.turns import TurnLine
 
 #: Number of messages after a turn began that are searched for answers.
@@ -48,15 +49,6 @@ class Exchange:
         if self.question is None or self.question.erased:
             return ""
         return render_content_words(self.question.content)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExchangeQuestion:
-    """The user's message with which a turn begins an exchange."""
-
-    index: int
-    #: The content as sent; None once erased.
-    content: Any
 
 
 def get_exchange(thread: Thread, state: ThreadState, n: int) -> Exchange:
@@ -96,26 +88,60 @@ def _list_answers(thread: Thread, begin: int, n: int) -> tuple[SlotLine, ...]:
     return tuple(found)
 
 
-def list_questions(
-    thread: Thread, lines: Sequence[TurnLine]
-) -> dict[int, ExchangeQuestion]:
+def list_questions(thread: Thread, lines: Sequence[TurnLine]) -> dict[int, Any]:
     """Return the questions of the exchanges that these turns begin, by turn.
 
-    Three queries. `thread` comes with its subject. A turn that continues an exchange
-    has no question.
+    Each as it was sent, None once erased. Three queries. `thread` comes with its
+    subject. A turn that continues an exchange has no question.
     """
     rows = _map_questions(lines)
-    opened = get_rows_at(
-        [(row.thread_id, row.seq) for row in rows.values()], content=True
+    return _open_questions(
+        thread, {n: (row.thread_id, row.seq) for n, row in rows.items()}
     )
+
+
+def list_last_turns(thread: Thread, lines: Sequence[TurnLine]) -> list[TurnLine]:
+    """List those of these turns that end an exchange. Five queries at most.
+
+    `lines` are newest first, without a gap. The thread's newest turn ends one, too.
+    """
+    if not lines:
+        return []
+    newest = lines[0].n
+    around = turns.list_around(thread, newest, before=0, after=1)
+    later = [line for line in around if line.n > newest]
+    begun = {*_map_questions([*later, *lines])}
+    return [
+        line
+        for line in lines
+        if line.n + 1 in begun or (line.n == newest and not later)
+    ]
+
+
+def find_questions_before(thread: Thread, lines: Sequence[TurnLine]) -> dict[int, Any]:
+    """Return the questions of the exchanges that these turns continue, by turn.
+
+    As `list_questions`, in two queries. Without those that an ancestor of a fork holds.
+    """
+    among = Q()
+    for home, own in _group_by_home(lines).items():
+        among |= Q(thread_id=home, n__in=[line.n for line in own])
+    if not among:
+        return {}
+    earlier = Slot.objects.filter(
+        thread_id=OuterRef("thread_id"), role="user", seq__lt=OuterRef("seq")
+    )
+    newest = Subquery(earlier.order_by("-seq").values("seq")[:1])
+    rows = Turn.objects.filter(among).values_list("n", "thread_id", newest)
+    return _open_questions(thread, {n: (home, seq) for n, home, seq in rows if seq})
+
+
+def _open_questions(thread: Thread, places: dict[int, EventAddress]) -> dict[int, Any]:
+    """Open the messages at these places. One query."""
+    opened = get_rows_at(places.values(), content=True)
     return {
-        n: ExchangeQuestion(
-            index=row.index,
-            content=texts.open_content(thread, opened[row.thread_id, row.seq]).get(
-                "content"
-            ),
-        )
-        for n, row in rows.items()
+        n: texts.open_content(thread, opened[place]).get("content")
+        for n, place in places.items()
     }
 
 

@@ -101,7 +101,7 @@ def test_each_turn_of_a_list_has_the_question_that_it_begins_with(
     with django_assert_num_queries(3):
         found = exchanges.list_questions(refund, lines)
     assert {*found} == {line.n for line in lines}
-    assert found[DENIED].content["content"] == QUESTION
+    assert found[DENIED]["content"] == QUESTION
     few = exchanges.list_questions(refund, [line for line in lines if line.n == DENIED])
     assert few == {DENIED: found[DENIED]}
 
