@@ -82,11 +82,14 @@ class Agent:
             stored if self.bound is None else names.remove_subject(stored, self.bound)
         )
 
-    def build_birth(self) -> NewThread | None:
-        """Build the birth of an unknown thread; None if the project forbids it."""
+    def build_birth(self, subject: UUID | None = None) -> NewThread | None:
+        """Build the birth of an unknown thread; None if the project forbids it.
+
+        The thread is the named subject's, else that of the agent.
+        """
         if not self.create_on_write:
             return None
-        subject = self.bound or self.anonymous
+        subject = subject or self.bound or self.anonymous
         # Blocks of the anonymous subject stand in no request.
         config = ThreadConfig(blocks=False if subject == self.anonymous else None)
         return NewThread(subject=subject, command=CreateThread(config=config))

@@ -101,11 +101,8 @@ async def strike(
 
 def _build_address(agent: Agent, thread: str, subject: UUID | None) -> Address:
     """Build the thread's address, confined to the subject if one is given."""
-    birth = agent.build_birth()
-    if subject is None:
-        return agent.address(thread, birth=birth)
-    own = birth and replace(birth, subject=subject)
-    return replace(agent.address(thread, birth=own), bound=subject)
+    address = agent.address(thread, birth=agent.build_birth(subject))
+    return address if subject is None else replace(address, bound=subject)
 
 
 def _measure_size(slot: NewSlot) -> int:

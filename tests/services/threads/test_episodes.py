@@ -76,6 +76,15 @@ def test_remembered_exchange_is_one_episode(agent: Agent, ann: Subject) -> None:
     ]
 
 
+def test_thread_of_an_episode_carries_the_blocks_of_its_person(
+    agent: Agent, ann: Subject
+) -> None:
+    for subject, carries in ((ann.id, True), (agent.anonymous, False)):
+        receipt = remember(agent, subject, thread=f"talk-{carries}")
+        (made,) = receipt.list_events(ThreadCreated)
+        assert made.config.blocks is carries
+
+
 def test_refused_exchange_leaves_nothing(agent: Agent, ann: Subject) -> None:
     make_thread(agent, "talk", user_id="ann", max_slots=3)
     with pytest.raises(ThreadFullError):
