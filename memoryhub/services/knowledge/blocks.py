@@ -325,12 +325,13 @@ def _build_write(
     version = conditions.version
     home = find_home(subject)
     there = [] if home is None else blocks.list_named(home, [draft.block])
-    if conditions.by == "model" and version is None:
-        # Version 0 fails if another process creates the block, perhaps read-only,
-        # meanwhile.
-        version = 0
+    keeps = description is None or read_only is None
+    if version is None and (keeps or conditions.by == "model"):
+        # Fails if somebody writes the block meanwhile: what stays must be as it is by
+        # then, and the block may be read-only by then.
+        version = there[0].version if there else 0
     for view in there:
-        version = _require_writable(view, conditions)
+        _require_writable(view, conditions)
         description = view.description if description is None else description
         read_only = view.read_only if read_only is None else read_only
     page_id = there[0].page_id if there else build_block_id(draft.block)

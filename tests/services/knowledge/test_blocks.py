@@ -30,7 +30,7 @@ from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.knowledge import blocks
+from memoryhub.services.knowledge import blocks, homes
 from memoryhub.services.knowledge.blocks import BlockConditions, BlockDraft
 from tests.cast import factories, forgetting
 from tests.cast.factories import run
@@ -301,6 +301,24 @@ def test_expected_version_is_checked_against_its_own_block_alone(
     assert require_home(ann).head_seq == head
     now = {**where, "conditions": BlockConditions(version=2)}
     run(blocks.delete_block(block="persona", **now))
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_a_write_leaves_out_stays_if_it_changes_meanwhile(
+    agent: Agent, ann: Subject, *, there: bool
+) -> None:
+    """A command of an absent field holds for the version that was read, or for none."""
+    if there:
+        put(agent, ann)
+    draft = BlockDraft(block="persona", text="Eve.")
+    late = blocks._build_write(ann, draft, blocks.ANY)
+    put(agent, ann, description="Who it is.", read_only=True)
+    with pytest.raises(StaleError):
+        homes.perform(ann, late, actor=agent.actor)
+    run(blocks.put_block(agent=agent, subject=ann, draft=draft))
+    found = read(ann)
+    assert (found.text, found.description) == ("Eve.", "Who it is.")
+    assert found.read_only
 
 
 def test_deleted_block_does_not_come_back(agent: Agent, ann: Subject) -> None:
