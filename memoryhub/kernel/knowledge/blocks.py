@@ -45,6 +45,8 @@ class WriteBlock(PageCommand):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteBlock(PageCommand):
     page_id: str
+    #: Name by which the writer knows the block; None: any name.
+    called: str | None = None
     #: Version to delete; None: any version.
     version: int | None = None
     by: By = "tool"
@@ -105,9 +107,12 @@ def decide_delete_block(
 ) -> None:
     """Delete a block. Emits page.deleted; the block's id is never used again.
 
-    Raises StaleError when the block has another version than the command names.
+    Raises StaleError when the block has another version than the command names, and
+    PageErasedError when it was renamed since the writer read it.
     """
-    _require_version(decision, command.page_id, command.version, pages)
+    entry = _require_version(decision, command.page_id, command.version, pages)
+    if entry and command.called not in (None, entry.called):
+        raise PageErasedError
     made = DeletePage(page_id=command.page_id, by=command.by)
     page_table.decide_delete_page(decision, made, pages)
 

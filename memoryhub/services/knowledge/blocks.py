@@ -256,7 +256,9 @@ async def delete_block(
     Raises PageUnknownError, PageErasedError, SubjectHeldError, StaleError.
     """
     page_id = (await read(_get_block, subject, block)).page_id
-    command = DeleteBlock(page_id=page_id, version=conditions.version, by=conditions.by)
+    command = DeleteBlock(
+        page_id=page_id, called=block, version=conditions.version, by=conditions.by
+    )
     return await homes.submit(
         agent=agent, subject=subject, command=command, request=conditions.request
     )

@@ -321,6 +321,17 @@ def test_what_a_write_leaves_out_stays_if_it_changes_meanwhile(
     assert found.read_only
 
 
+def test_delete_spares_a_block_that_was_renamed_meanwhile(
+    agent: Agent, ann: Subject
+) -> None:
+    put(agent, ann)
+    rename(agent, ann, "eve")
+    late = kernel.DeleteBlock(page_id="persona", called="persona")
+    with pytest.raises(PageErasedError):
+        homes.perform(ann, late, actor=agent.actor)
+    assert read(ann, "eve").text == "Ann."
+
+
 def test_deleted_block_does_not_come_back(agent: Agent, ann: Subject) -> None:
     put(agent, ann)
     run(blocks.delete_block(agent=agent, subject=ann, block="persona"))
