@@ -148,7 +148,7 @@ async def update_memory(
 async def forget_memory(id: MemoryId, ctx: Ctx) -> ActDone:  # noqa: A002  # as above
     """Forget one memory: nobody finds or reads it any more.
 
-    The log of events keeps it until an operator erases the person or the record.
+    For good: its texts are erased, those of earlier versions and of its past as well.
     """
     await call_memory(ctx, "DELETE", id)
     return ActDone()
