@@ -44,6 +44,8 @@ from memoryhub.compat.requests import MEM0, CompatAnswer, CompatRequest
 
 #: Memories of a search, the most of them, and memories of a part of a list, by default.
 TOP_K, MOST_HITS, PAGE_SIZE = 10, 50, 100
+#: Attempts of an update that others' writes to the thread overtake.
+UPDATES = 20
 #: Words of a query that are searched for; mem0's clients send whole messages.
 QUERY_WORDS, QUERY_CHARACTERS = 60, 900
 
@@ -219,7 +221,23 @@ async def update_memory(api: ApiCaller, request: CompatRequest) -> Any:
     body = require_fields(request.body, _UPDATE | {"expiration_date"})
     if "expiration_date" in body:
         raise build_refusal("expiration_date: memories do not expire")
-    memory, page = await _read_memory(api, request.parts[2])
+    for attempt in range(UPDATES):
+        try:
+            return await _try_update(api, request.parts[2], body)
+        except HubRefusedError as refused:
+            if refused.code != "stale" or attempt == UPDATES - 1:
+                raise
+    raise AssertionError("no attempt was left")
+
+
+async def _try_update(api: ApiCaller, named: str, body: dict[str, Any]) -> Any:
+    """Write the next version unless the thread has moved since it was read.
+
+    Raises HubRefusedError `stale`, also after it has struck messages out itself.
+    """
+    place = MemoryPlace.from_id(named)
+    head = (await api.call("GET", build_path("threads", place.thread)))["seq"]
+    memory, page = await _read_memory(api, named)
     if not body:
         return memory
     if page["modality"] != "text":
@@ -232,12 +250,11 @@ async def update_memory(api: ApiCaller, request: CompatRequest) -> Any:
     sidecar |= {"metadata": metadata} if metadata else {}
     same = {name: page[name] for name in ("type", "importance", "hint")}
     sources = page["provenance"]
-    place = MemoryPlace.from_id(request.parts[2])
     page = {**_build_page(text, sidecar), **same, "by": "model"}
     if text != memory["memory"]:
         await strike_exchange(api, place, sources)
-    await _call_memory(api, "PUT", place.path, page)
-    return (await _read_memory(api, request.parts[2]))[0]
+    await _call_memory(api, "PUT", place.path, page, if_match=head)
+    return (await _read_memory(api, named))[0]
 
 
 async def delete_memory(api: ApiCaller, request: CompatRequest) -> Any:
@@ -382,10 +399,12 @@ async def _read_memory(
     raise HubRefusedError(404, "not_found: the text of this memory was erased")
 
 
-async def _call_memory(api: ApiCaller, method: str, path: str, body: Any = None) -> Any:
+async def _call_memory(
+    api: ApiCaller, method: str, path: str, body: Any = None, **conditions: int
+) -> Any:
     """Call the API for one page; to mem0's client a deleted page is not found."""
     try:
-        return await api.call(method, path, body)
+        return await api.call(method, path, body, **conditions)
     except HubRefusedError as refused:
         if refused.status == 410 and str(refused).startswith("page_erased"):
             raise HubRefusedError(404, str(refused)) from None

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,21 @@ def test_deleted_memory_takes_its_messages_along(
         assert recall("locker Balu Mogli") == []
         kept = hub.send(slots.list_all(thread, struck="true"))["items"]
     assert [each["struck"] for each in kept] == [True] * 5
+
+
+def test_updates_of_text_and_metadata_at_once_are_both_kept(connect: Connect) -> None:
+    clients = [connect(), connect()]
+    (made,) = clients[0].add(TALK[:1], **ANN)["results"]
+    for n in range(5):
+        changes: list[Any] = [{"text": f"I play {n} oboes"}, {"metadata": {"n": n}}]
+        with ThreadPoolExecutor() as pool:
+            work = [
+                pool.submit(client.update, made["id"], **change)
+                for client, change in zip(clients, changes, strict=True)
+            ]
+        assert [each.result()["id"] for each in work] == [made["id"]] * 2
+        found = clients[0].get(made["id"])
+        assert (found["memory"], found["metadata"]) == (f"I play {n} oboes", {"n": n})
 
 
 async def test_async_client_reads_what_it_wrote(

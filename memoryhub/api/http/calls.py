@@ -37,14 +37,19 @@ class ApiCaller:
     #: User id of the person that the calls are confined to; None: what the key reaches.
     person: str | None = None
 
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the answer's JSON. Raises HubRefusedError. Costs one request."""
+    async def call(
+        self, method: str, path: str, body: Any = None, *, if_match: int | None = None
+    ) -> Any:
+        """Return the answer's JSON. Raises HubRefusedError. Costs one request.
+
+        With `if_match` a write is refused unless it is the thread's newest seq.
+        """
         try:
             answer = await self.http.request(
                 method,
                 f"/api/v1{path}",
                 json=body,
-                headers=self._build_headers(),
+                headers=self._build_headers(if_match),
             )
         except httpx2.HTTPError:
             raise HubRefusedError(503, "the hub does not answer") from None
@@ -60,8 +65,10 @@ class ApiCaller:
             retry_after=answer.headers.get("retry-after"),
         )
 
-    def _build_headers(self) -> dict[bytes, bytes]:
+    def _build_headers(self, if_match: int | None) -> dict[bytes, bytes]:
         named = {b"authorization": self.authorization.encode("latin-1")}
+        if if_match is not None:
+            named[b"if-match"] = b"%d" % if_match
         if self.person is not None:
             named[PERSON_HEADER.encode()] = self.person.encode()
         return named
