@@ -94,6 +94,8 @@ class UpdatePage(PageCommand):
     page_id: str
     #: One JSON object of the changed members: content, hint, meta.
     payload: bytes
+    #: Version whose meta the payload repeats; None: it repeats none.
+    version: int | None = None
     importance: float | None = None
     #: Fields that are set with a new content.
     type: PageType | None = None

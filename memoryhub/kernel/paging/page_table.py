@@ -11,6 +11,7 @@ from memoryhub.errors import (
     DerivedPageError,
     NameTakenError,
     PageErasedError,
+    StaleError,
     UnknownPageError,
 )
 from memoryhub.kernel.decision import Decision, PageTable
@@ -202,7 +203,8 @@ def decide_update_page(
     """Change a page. Emits page.updated; a new content is a new version, at FULL.
 
     Raises DerivedPageError for a new content of a message, an observation or a
-    procedure, PinBudgetError when a pinned page grows beyond the share.
+    procedure, PinBudgetError when a pinned page grows beyond the share, StaleError when
+    the page has another version than the command names.
     """
     if command.tokens is not None and is_procedure_id(command.page_id):
         raise DerivedPageError
@@ -217,6 +219,8 @@ def _update_page(
 ) -> PageEntry:
     """Emit page.updated; return the entry after the event."""
     entry, found = require_page(decision, command.page_id, pages)
+    if command.version not in (None, entry.version):
+        raise StaleError(version=entry.version)
     decision.paging.settings.require_tokens(command.counted_by)
     if command.tokens is not None and _is_derived(entry):
         raise DerivedPageError

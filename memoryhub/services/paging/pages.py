@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from memoryhub import journal
-from memoryhub.errors import DerivedPageError
+from memoryhub.errors import DerivedPageError, StaleError
 from memoryhub.journal import KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.context.opened import OpenedPage
@@ -46,6 +46,9 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import envelopes
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import counting
+
+#: Attempts of a change that other writers of the page overtake.
+_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,15 +154,27 @@ async def amend_page(
 ) -> OrderReceipt:
     """Change a page that was read just now. Emits page.updated.
 
-    Raises DerivedPageError for a change of a message's content, PinBudgetError when a
-    pinned page outgrows its share, PageErasedError, TokensRequiredError.
+    If somebody wrote the page since, the change is made upon that version. Raises
+    DerivedPageError for a change of a message's content, PinBudgetError when a pinned
+    page outgrows its share, PageErasedError, TokensRequiredError, StaleError.
     """
     if change.content is not None and entry.slot is not None:
         raise DerivedPageError
-    command = await read(_build_update, thread, entry, change, by)
-    return await submit_command(
-        agent, agent.get_thread_name(thread.name), command, preconditions=preconditions
-    )
+    name = agent.get_thread_name(thread.name)
+    for attempt in range(_ATTEMPTS):
+        command = await read(_build_update, thread, entry, change, by)
+        try:
+            return await submit_command(
+                agent, name, command, preconditions=preconditions
+            )
+        except StaleError as stale:
+            newer = await read(pages.find_current_entry, thread, entry.page_id)
+            # The content was checked against the modality that the page had.
+            same = newer is not None and newer.modality == entry.modality
+            if attempt == _ATTEMPTS - 1 or "version" not in stale.detail or not same:
+                raise
+            entry = newer or entry
+    raise AssertionError("no attempt was left")
 
 
 async def map_page(
@@ -351,6 +366,7 @@ def _build_update(
         cost=found.cost,
         bytes=len(strict_json.dump_stored(change.content)),
         counted_by=found.counted_by,
+        version=entry.version,
     )
 
 

@@ -170,6 +170,26 @@ def test_page_metadata_survives_a_content_update(agent: Agent) -> None:
     assert (seen.mime_type, seen.dimensions) == ("image/png", (640, 480))
 
 
+def test_meta_that_was_written_meanwhile_survives_a_content_update(
+    agent: Agent,
+) -> None:
+    picture: Any = {"modality": "image", "content": {"caption": "Seats"}}
+    factories.make_page(agent, "map", **picture, meta={"mime_type": "image/png"})
+    row = factories.get_thread(agent)
+    seen = pages.find_entry(states.load_state(row), "map")
+    draft = PageDraft(
+        page_id="map", type="claim", **picture, meta={"mime_type": "image/webp"}
+    )
+    where: dict[str, Any] = {"agent": agent, "thread": "t-1"}
+    run(writing.write_pages(**where, drafts=[draft], replace=True))
+    change = PageChange(content={"caption": "Seats by row"})
+    where["thread"] = row
+    run(writing.amend_page(**where, entry=seen, change=change))
+    found = served(agent, "map")
+    assert found.content == change.content
+    assert found.mime_type == "image/webp"
+
+
 def test_page_of_a_message_keeps_its_content(agent: Agent) -> None:
     factories.append(agent, "t-1", "hello")
     update(agent, "slot-0", importance=0.9, hint="a greeting")
