@@ -40,6 +40,7 @@ from memoryhub.api.http.subject_routes import Place, SubjectRouter
 from memoryhub.errors import (
     BadCursorError,
     FactUnknownError,
+    StaleError,
     SubjectFullError,
     TimelineFullError,
 )
@@ -67,6 +68,7 @@ from memoryhub.queries.knowledge.facts import (
     FactLine,
     FactStory,
 )
+from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import facts as writing
@@ -368,6 +370,8 @@ _LISTS = (*GONE, BadCursorError)
 _ADDS = (*KEEPING, SubjectFullError, TimelineFullError)
 _EDITS = (*_ADDS, FactUnknownError)
 
+#: Attempts of a change that other writers of the subject's facts overtake.
+_ATTEMPTS = 100
 _Make = Callable[[Subject], Command]
 _Body = FactIn | FactsIn | EndIn | RetractIn | TimelineIn
 
@@ -498,7 +502,7 @@ async def end(
         )
 
     return await _render_written(
-        await _submit_command(request, subject, body, build_command)
+        await _submit_command(request, subject, body, build_command, derived=True)
     )
 
 
@@ -523,7 +527,7 @@ async def retract(
         )
 
     return await _render_written(
-        await _submit_command(request, subject, body, build_command)
+        await _submit_command(request, subject, body, build_command, derived=True)
     )
 
 
@@ -599,26 +603,45 @@ def _build_filter(
 
 
 async def _submit_command(
-    request: HttpRequest, place: Place, body: _Body, make: _Make
+    request: HttpRequest,
+    place: Place,
+    body: _Body,
+    make: _Make,
+    *,
+    derived: bool = False,
 ) -> OrderReceipt:
+    """Submit the command that `make` builds.
+
+    A `derived` command follows from the facts that stand: it is built again if somebody
+    else has written meanwhile.
+    """
     agent, named = auth.get_caller(request), parse_idempotency(request, body)
+    sent = parse_if_match(request)
 
-    def prepare_command() -> tuple[Subject, Command]:
+    def prepare_command() -> tuple[Subject, Command, int | None]:
         subject = get_agent_subject(agent, place)
-        return subject, homes.build_or_refuse(partial(make, subject), named)
+        home = find_home(subject) if derived and sent is None else None
+        head = sent if home is None else home.head_seq
+        return subject, homes.build_or_refuse(partial(make, subject), named), head
 
-    subject, command = await read(prepare_command)
-    made = command.facts if isinstance(command, AssertFacts) else ()
-    return await homes.submit(
-        agent=agent,
-        subject=subject,
-        command=command,
-        texts=[each.payload for each in made],
-        if_match=parse_if_match(request),
-        # Refuses the write if an erasure of the subject came after the read.
-        epoch=subject.epoch,
-        request=named,
-    )
+    for attempt in range(_ATTEMPTS):
+        subject, command, head = await read(prepare_command)
+        made = command.facts if isinstance(command, AssertFacts) else ()
+        try:
+            return await homes.submit(
+                agent=agent,
+                subject=subject,
+                command=command,
+                texts=[each.payload for each in made],
+                if_match=head,
+                # Refuses the write if an erasure of the subject came after the read.
+                epoch=subject.epoch,
+                request=named,
+            )
+        except StaleError:
+            if head == sent or attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("no attempt was left")
 
 
 async def _render_written(receipt: OrderReceipt, *, status: int = 200) -> HttpResponse:
