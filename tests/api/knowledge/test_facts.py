@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -71,22 +70,6 @@ async def test_repeat_is_answered_though_its_fact_is_gone(
     again = await api.post(path, body, headers=named)
     assert (again.status, again.json) == (200, first.json)
     assert (await api.post(path, body)).status == 404
-
-
-async def test_fact_that_is_retracted_while_it_is_ended_is_gone(
-    api: Client, ann: Subject
-) -> None:
-    """The end asserts the value again: it must not follow a retraction."""
-    path = f"/subjects/{ann.id}/facts"
-    for n in range(5):
-        fact = {**FACT, "entity": f"user {n}", "valid_from": FROM}
-        (made,) = (await api.post(path, fact)).json["ids"]
-        retracted, ended = await asyncio.gather(
-            api.post(f"{path}/{made}:retract", {"reason": "wrong"}),
-            api.post(f"{path}/{made}:end", {"at": UNTIL}),
-        )
-        assert (retracted.status, ended.status in (200, 404)) == (200, True)
-    assert (await api.get(f"{path}?ended=true")).json["items"] == []
 
 
 async def test_model_is_told_that_its_claim_has_no_effect(

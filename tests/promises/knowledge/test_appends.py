@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 PERSONA = "/threads/t-1/blocks/persona"
 CLIENTS, APPENDS = 8, 200
+FROM = "2026-01-01T00:00:00Z"
 
 
 @pytest.mark.promise(
@@ -49,3 +50,31 @@ def test_concurrent_block_appends_are_all_kept(instance: Instance, key: str) -> 
     assert len(found) == CLIENTS * APPENDS
     assert blocks[0]["version"] == CLIENTS * APPENDS + 1
     instance.managed("verify", "--all")
+
+
+def test_retracted_fact_stays_gone_beside_its_end(instance: Instance, key: str) -> None:
+    """The end of a fact asserts its value again: none follows a retraction."""
+    acts: list[tuple[str, dict[str, str]]] = [
+        ("retract", {"reason": "wrong"}),
+        ("end", {"at": "2026-02-01T00:00:00Z"}),
+    ]
+    with ExitStack() as stack:
+        server = stack.enter_context(instance.serve(**UNLIMITED))
+        api = stack.enter_context(Client(server.port, key))
+        api.put("/threads/t-1", {"user_id": "ann"})
+        ann = api.post("/subjects:resolve", {"user_id": "ann"}).body["id"]
+        path = f"/subjects/{ann}/facts"
+        fact = {"predicate": "job", "value": "cook", "valid_from": FROM}
+        made = [
+            api.post(path, {**fact, "entity": f"user {n}"}).body["ids"][0]
+            for n in range(20)
+        ]
+
+        def act(client: Client, who: int) -> set[int]:
+            verb, body = acts[who]
+            return {client.post(f"{path}/{n}:{verb}", body).status for n in made}
+
+        told = at_once(act, clients=2, key=key, ports=[server.port] * 2)
+        assert told[0] == {200}
+        assert told[1] <= {200, 404}
+        assert api.get(f"{path}?ended=true").body["items"] == []

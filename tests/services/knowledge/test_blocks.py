@@ -304,7 +304,7 @@ def test_expected_version_is_checked_against_its_own_block_alone(
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_a_write_leaves_out_stays_if_it_changes_meanwhile(
+def test_absent_field_stays_as_it_was_written_meanwhile(
     agent: Agent, ann: Subject, *, there: bool
 ) -> None:
     """A command of an absent field holds for the version that was read, or for none."""
