@@ -10,7 +10,8 @@ from django.views.decorators.http import require_safe
 
 from inspector.access import access
 from inspector.access.access import require_signed_in
-from inspector.drawing import chat
+from inspector.drawing import chat, first_words
+from inspector.drawing.first_words import FirstWords
 from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels, screens, visits
 from inspector.lists.screens import (
@@ -25,17 +26,22 @@ from inspector.web import asof, records, search
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.state.events import ThreadForked
+from memoryhub.kernel.state.page_events import PagesEvicted
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.memory import restorations
 from memoryhub.queries.memory.restorations import Drift
+from memoryhub.queries.paging import page_texts
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import event_search, events, timeline
 from memoryhub.queries.threads.event_search import EventStretch
 from memoryhub.queries.threads.events import Order, ThreadEventLine
 from memoryhub.queries.threads.timeline import TimelineMoment
+
+#: Pages listed of those that left together.
+DEPARTED = 50
 
 
 def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
@@ -157,6 +163,17 @@ def find_landing(request: HttpRequest, visit: Visit) -> LandingNotice | None:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepartedPage:
+    """Page that left the working set, with its first words."""
+
+    page_id: str
+    tokens: int
+    #: Keep score; None where pages were not compared.
+    score: float | None
+    words: FirstWords
+
+
 @require_safe
 @require_signed_in
 def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpResponse:
@@ -182,6 +199,7 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
         else None,
         "order": line.body.get("erasure") if line.type == _ORDER else None,
         "undo": _find_undo(row, line) if visitor.editor else None,
+        "departed": _list_departed(row, line, moment),
         "drift": restorations.get_drift(row, line, seen=_parse_seen(request)),
     }
     template = "inspector/threads/events/show.html"
@@ -189,6 +207,33 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
     return visits.render_thread_page(
         request, template, visitor, row, context, scene=scene
     )
+
+
+def _list_departed(
+    row: Thread, line: ThreadEventLine, moment: TimelineMoment
+) -> list[DepartedPage]:
+    """List the first pages that left together by this event, lowest score first.
+
+    Two queries for their texts, none for another event.
+    """
+    if line.type != PagesEvicted.event_type:
+        return []
+    ids = line.body["page_ids"][:DEPARTED]
+    scores = line.body.get("scores") or [None] * len(ids)
+    entries = page_texts.list_held_entries(moment.state.paging, ids)
+    places = {page_id: entry.full.location for page_id, entry in entries.items()}
+    found = page_texts.get_near_texts(row, places)
+    return [
+        DepartedPage(
+            page_id=page_id,
+            tokens=tokens,
+            score=score,
+            words=first_words.build_page_words(*found.get(page_id, (None, 0))),
+        )
+        for page_id, tokens, score in zip(
+            ids, line.body["tokens"], scores, strict=False
+        )
+    ]
 
 
 def _find_undo(row: Thread, line: ThreadEventLine) -> RestoreUndo | None:

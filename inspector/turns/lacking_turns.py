@@ -24,7 +24,7 @@ def _build_list(ask: ListRequest[Visitor]) -> Context:
         terms=(),
         now=clock.now(),
         after=ask.after,
-        limit=THREADS,
+        limit=min(ask.limit, THREADS),
         restricted=officer,
     )
     names = [line.name for line in found.items if line.turns]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from memoryhub.journal import texts
 from memoryhub.journal.log import log
@@ -206,9 +206,7 @@ def list_observations(
     """
     filters = [thread.id, seq]
     listing = ListScope(name="observations", project=thread.project_id, filters=filters)
-    rows = _filter_observed(thread).filter(type=PageCreated.event_type)
-    if seq is not None:
-        rows = rows.filter(seq__lte=seq)
+    rows = _filter_observed(thread, seq).filter(type=PageCreated.event_type)
     if after is not None:
         rows = rows.filter(seq__lt=listing.open(after)[0])
     found = [*rows.order_by("-seq")[: limit + 1]]
@@ -263,9 +261,7 @@ def list_generations(
     thread: Thread, *, seq: int | None = None, limit: int = 50
 ) -> list[Generation]:
     """List the newest reflections of the log, newest first. Two queries."""
-    rows = _filter_observed(thread).filter(type=LogReflected.event_type)
-    if seq is not None:
-        rows = rows.filter(seq__lte=seq)
+    rows = _filter_observed(thread, seq).filter(type=LogReflected.event_type)
     found = [(row, log.to_recorded(row).event) for row in rows.order_by("-seq")[:limit]]
     pages = [event.page_id for _, event in found if isinstance(event, LogReflected)]
     made = Event.objects.filter(
@@ -295,30 +291,30 @@ def list_runs(
     Failures are those of the last `FAILED_SPAN` events: no index has them.
     """
     until = thread.head_seq if seq is None else seq
-    made = (
-        _filter_observed(thread)
-        .filter(type=PageCreated.event_type, seq__lte=until)
-        .order_by("-seq")[:limit]
-    )
+    made = _filter_observed(thread, seq).filter(type=PageCreated.event_type)
     failed = Event.objects.filter(
         thread=thread,
         type=ObserverFailed.event_type,
         seq__gt=until - FAILED_SPAN,
         seq__lte=until,
     ).order_by("-seq")[:limit]
-    found = sorted((*made, *failed), key=lambda row: -row.seq)[:limit]
+    shown = (*made.order_by("-seq")[:limit], *failed)
+    found = sorted(shown, key=lambda row: -row.seq)[:limit]
     return [_build_run(row) for row in found]
 
 
-def _filter_observed(thread: Thread) -> QuerySet[Event]:
-    """Return the thread's own events about observations and reflections.
+def _filter_observed(thread: Thread, up_to: int | None = None) -> QuerySet[Event]:
+    """Return the thread's own events about observations, up to seq `up_to`.
 
     Their seqs come from the index of pages first: in order of seq a database would read
-    the whole thread for the few that there are.
+    the whole thread for the few that there are. A bound of the sum is for no index.
     """
     ranges = [Q(page__gte=each, page__lt=each + "\x7f") for each in OBSERVATION_IDS]
     own = Event.objects.filter(thread=thread)
-    return own.filter(seq__in=own.filter(reduce(or_, ranges)).values("seq"))
+    found = own.filter(reduce(or_, ranges))
+    if up_to is not None:
+        found = found.alias(place=F("seq") + 0).filter(place__lte=up_to)
+    return own.filter(seq__in=found.values("seq"))
 
 
 def _build_run(row: Event) -> ObserverRun:

@@ -19,10 +19,10 @@ def list_lacking_turns(thread: Thread, lines: Sequence[TurnLine]) -> list[TurnLi
     `lines` are newest first, without a gap. `thread` comes with its subject.
     """
     last = exchanges.list_last_turns(thread, lines)
-    return [line for line in last if lacks_best_match(thread, line.n)]
+    return [line for line in last if is_best_match_missing(thread, line.n)]
 
 
-def lacks_best_match(thread: Thread, n: int) -> bool:
+def is_best_match_missing(thread: Thread, n: int) -> bool:
     """Tell whether the best match for a turn's question was not in its request.
 
     False for a request that was never recorded. `thread` comes with its subject.
