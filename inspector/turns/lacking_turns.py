@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspector.lists import screens
-from inspector.lists.screens import Context, ListRequest, Screen
+from inspector.lists.screens import Context, LineCount, ListRequest, Screen
 from inspector.turns import turns as turn_lists
 from inspector.turns.turns import TurnListRow
 from inspector.web.visitors import Visitor
@@ -32,9 +32,10 @@ def _build_list(ask: ListRequest[Visitor]) -> Context:
     named = {row.name: row for row in rows}
     ask.where.note_threads(rows)
     judged = [(named[name], _judge(named[name])) for name in names if name in named]
-    context = screens.build_list_context(ask, found)
-    return context | {
-        "listed": [(row, turn) for row, turn in judged if turn is not None],
+    listed = [(row, turn) for row, turn in judged if turn is not None]
+    return screens.build_list_context(ask, found) | {
+        "listed": listed,
+        "count": LineCount(shown=len(listed)),
         "judged": len(judged),
     }
 
