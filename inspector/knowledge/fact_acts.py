@@ -39,7 +39,9 @@ def act(
         raise Http404
     visit = person_visits.require_editor(request, project, subject)
     row = visit.subject
-    story = facts.get_fact(row, fact, now=clock.now())
+    story = facts.get_fact(
+        row, fact, now=clock.now(), nth=asof.read_number(request, "nth")
+    )
     posted = request.method == "POST"
     sent = request.POST if posted else request.GET
     problem: Refusal | None = None
@@ -80,6 +82,8 @@ def _build_context(
     return {
         "verb": verb,
         "fact": story.fact,
+        # Facts that follow from one statement share their id.
+        "nth": story.timeline.index(story.fact),
         "reasons": REASONS,
         "values": [*VALUES],
         "reason": sent.get("reason", REASONS[0]),

@@ -53,7 +53,8 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     axis = fact_lanes.build_axis(found, now=now, chosen=valid, whole=whole)
     at = now if valid is None else axis.to_instant(valid)
     story = _find_story(request, row, found, at)
-    name = f"{story.fact.id}-{story.timeline.index(story.fact)}" if story else ""
+    nth = story.timeline.index(story.fact) if story else 0
+    name = f"{story.fact.id}-{nth}" if story else ""
     clocks = (("known", until), ("valid", valid))
     saved = (
         editing.find_saved(request, visit.home, facts.find_edit) if visit.home else None
@@ -77,6 +78,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "done": asof.read_number(request, "done"),
         "acts": ["correct", *VERBS] if visit.editable else [],
         "chosen": name,
+        "nth": nth,
         "holding": [
             (lane, fact)
             for lane in found.lanes

@@ -299,12 +299,21 @@ def find_undos(
     """Return the seqs of assertions that operators undid, and that undos brought back.
 
     An undo withdraws what operators asserted, and asserts in its commit what was there
-    before. One query.
+    before; a correction that withdraws a value asserts another. One query.
     """
     taken = {
         each.seq: each.retracted_seq
         for each in lines
         if each.by.startswith("operator:")
+    }
+    gone = sorted(
+        (each.retracted_seq, each.value) for each in lines if each.retracted_seq
+    )
+    first_gone = {value: seq for seq, value in reversed(gone)}
+    news = {
+        (each.at, each.by)
+        for each in lines
+        if first_gone.get(each.value, each.seq) >= each.seq
     }
     rows = Event.objects.filter(
         thread=home,
@@ -316,6 +325,7 @@ def find_undos(
         row.seq: (row.at, row.actor)
         for row in rows.only("seq", "at", "actor", "body")
         if orjson.loads(row.body)["reason"] == "withdrawn"
+        and (row.at, row.actor) not in news
     }
     commits = {commit: seq for seq, commit in undos.items()}
     back = {

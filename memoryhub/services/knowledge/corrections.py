@@ -16,11 +16,16 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel.knowledge.blocks import WriteBlock
 from memoryhub.kernel.knowledge.corrections import CorrectFacts
-from memoryhub.kernel.knowledge.facts import AssertFacts, NewFact, RetractFacts
+from memoryhub.kernel.knowledge.facts import (
+    AssertFacts,
+    NewFact,
+    Reason,
+    RetractFacts,
+)
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import blocks as block_reading
-from memoryhub.queries.knowledge import corrected_lines
+from memoryhub.queries.knowledge import corrected_lines, period_changes
 from memoryhub.queries.knowledge import facts as reading
 from memoryhub.queries.knowledge.corrected_lines import CorrectionCommit, LineChoice
 from memoryhub.queries.knowledge.facts import (
@@ -41,6 +46,8 @@ class Correction:
     since: datetime | None
     #: Lines of blocks that get the new value.
     lines: tuple[LineChoice, ...] = ()
+    #: Begins of other periods of the old value in which it was never true either.
+    periods: frozenset[datetime] = frozenset()
 
 
 def build_correction(
@@ -48,11 +55,13 @@ def build_correction(
 ) -> CorrectFacts:
     """Build the command that corrects a fact, and the chosen lines of blocks.
 
-    A value that was never true is retracted as wrong, and the new value takes its time.
-    A value that has changed ends where the new one begins. Raises InvalidError of
+    A value that was never true is retracted, and the new value takes its time. If no
+    other period of the value is left, it is retracted as wrong, which bars models from
+    it. A value that has changed ends where the new one begins. `preview_changes` tells
+    what else would change. Raises InvalidError of
     `value` for the same value, of `since` for a time before the old value was true, of
-    `lines` for lines of a change that lies ahead, StaleError if a chosen line has
-    changed or is not offered, ValueTooLargeError.
+    `lines` for lines of a change that lies ahead, StaleError if a chosen line or period
+    has changed or is not offered, ValueTooLargeError.
     """
     was, since = story.fact, correction.since
     if correction.value == was.value:
@@ -60,9 +69,9 @@ def build_correction(
     many = was.cardinality == "multi"
     old = NewFact(was.entity, was.predicate, was.value, "operator", many=many)
     new = old._replace(value=correction.value)
+    gone: RetractFacts | None
     if since is None:
-        claims = _take_times(new, story)
-        gone = RetractFacts(seqs=story.rests_on, reason="wrong")
+        claims, gone = _replace_periods(new, story, correction.periods)
     else:
         if since <= was.valid_from:
             raise InvalidError(loc="since")
@@ -104,16 +113,36 @@ def _build_edits(
     )
 
 
-def _take_times(claim: NewFact, story: FactStory) -> list[NewFact]:
-    """Return the claim once for each time of the assertions that the fact rests on.
+def _replace_periods(
+    claim: NewFact, story: FactStory, begins: frozenset[datetime]
+) -> tuple[list[NewFact], RetractFacts]:
+    """Put a claim in the place of the fact, and of the periods that begin at `begins`.
 
-    In their order: another value that began between two of them has its time as before.
+    The claim is made once for each time of the replaced assertions, in their order:
+    another value that began between two of them has its time as before.
     """
-    rests = [each for each in story.unopened.recorded if each.seq in story.rests_on]
-    times = dict.fromkeys((each.valid_from, each.valid_until) for each in rests)
-    return [
-        claim._replace(valid_from=begin, valid_until=until) for begin, until in times
+    chosen = period_changes.list_chosen(story, {*begins})
+    if not begins <= {each.begin for each in chosen}:
+        raise StaleError
+    times = dict[tuple[datetime, datetime | None], int]()
+    seqs = []
+    for period in chosen:
+        own = period_changes.list_statements(story, period)
+        seqs += [each.seq for each in own]
+        # An assertion may have been hidden at first by another value.
+        for each in own:
+            time = max(each.valid_from, period.begin), each.valid_until
+            times.setdefault(time, each.seq)
+        if all(begin != period.begin for begin, _ in times):
+            # The period goes on from an earlier one, which stays.
+            times[period.begin, period.end] = period.seq
+    ordered = sorted(times, key=lambda time: times[time])
+    claims = [
+        claim._replace(valid_from=begin, valid_until=until) for begin, until in ordered
     ]
+    is_left = len(chosen) <= len(period_changes.list_others(story))
+    reason: Reason = "withdrawn" if is_left else "wrong"
+    return claims, RetractFacts(seqs=tuple(sorted(seqs)), reason=reason)
 
 
 def build_undo(home: Thread, seq: int, *, now: datetime) -> CorrectFacts:

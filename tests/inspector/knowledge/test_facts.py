@@ -127,7 +127,7 @@ def test_facts_stay_editable_when_a_thread_is_closed(
     row = factories.get_thread(agent, "visit")
     operator_threads.close(row, actor="operator:x", reason="completed")
     act = f"{page_path}/2/retract"
-    assert f'href="{act}"' in fetch_text(owner, f"{page_path}?fact=2-0")
+    assert f'href="{act}?nth=0"' in fetch_text(owner, f"{page_path}?fact=2-0")
     assert "Show what changes" in fetch_text(owner, act)
 
 
@@ -306,6 +306,40 @@ def test_fact_is_corrected_in_place_and_undone(
     # Undone already: the page says that it can't be undone once more.
     repeated = owner.post(undo[1])
     assert "can't be undone" in fetch_text(owner, repeated.headers["Location"])
+
+
+def test_correction_offers_other_times_of_the_value_and_shows_what_else_changes(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    factories.append(agent, "visit", "I live in Ghent.")
+    said = factories.get_thread(agent, "visit").head_seq
+    say(agent, ann, claim("Ghent", 3, source=("visit", said)))
+    say(agent, ann, claim("Porto", 9))
+    seq = say(agent, ann, claim("Ghent", 20)).seq
+    form = re.search(
+        r'href="([^"]+/correct[^"]*)"',
+        fetch_text(owner, f"{build_path(ann)}?fact={seq}"),
+    )
+    assert form
+    page = fetch_text(owner, form[1])
+    (other,) = re.findall(r'name="period" value="([^"]+)"(?! checked)', page)
+    assert "said in visit" in " ".join(page.split())
+    sent = {"value": "Porto", "how": "wrong", "since": "", "period": [other]}
+    shown = owner.post(form[1], sent).content.decode()
+    # The two times of Porto become one, which the form did not say.
+    assert "Nothing is saved yet" in shown
+    assert "Porto, from" in " ".join(shown.split("<h2>Now</h2>")[1].split())
+    assert f'value="{other}" checked' in shown
+    assert len(every(ann, ended=True)) == 3
+    seen = re.search(r'name="seen" value="([^"]+)"', shown)
+    assert seen
+    stale = owner.post(form[1], {**sent, "begin": "2026-01-02"})
+    assert stale.status_code == 409
+    # What was seen counts for what was sent then.
+    changed = {**sent, "seen": seen[1], "period": []}
+    assert "Nothing is saved yet" in owner.post(form[1], changed).content.decode()
+    assert owner.post(form[1], {**sent, "seen": seen[1]}).status_code == 302
+    assert to_spans(every(ann, ended=True)) == [("Porto", 3, None)]
 
 
 def test_fact_is_corrected_with_lines_of_blocks(

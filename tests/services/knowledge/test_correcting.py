@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 from memoryhub.errors import (
@@ -10,6 +12,7 @@ from memoryhub.errors import (
     InvalidError,
     StaleError,
 )
+from memoryhub.kernel.state.knowledge import Origin
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -37,12 +40,17 @@ def ann(agent: Agent) -> Subject:
 
 
 def correct_fact(
-    subject: Subject, seq: int, value: str, since: int | None, *lines: LineChoice
+    subject: Subject,
+    seq: int,
+    value: str,
+    since: int | None,
+    *lines: LineChoice,
+    periods: frozenset[datetime] = frozenset(),
 ) -> int:
     """Correct a fact, and return the seq of the correction's last event."""
     story = known.get_fact(subject, seq, now=clock.now(), valid_at=to_day(1000))
     begin = None if since is None else to_day(since)
-    correction = Correction(value=value, since=begin, lines=lines)
+    correction = Correction(value=value, since=begin, lines=lines, periods=periods)
     command = corrections.build_correction(subject, story, correction, now=clock.now())
     return homes.perform(subject, command, actor=OPERATOR).events[-1].seq
 
@@ -74,18 +82,51 @@ def test_value_that_was_never_true_is_replaced_and_brought_back(
         undo_correction(ann, made)
 
 
-def test_new_value_takes_each_time_of_a_value_that_came_back(
-    agent: Agent, ann: Subject
+@pytest.mark.parametrize("by", ["agent", "model"])
+def test_other_periods_of_a_wrong_value_stay_unless_they_are_chosen(
+    agent: Agent, ann: Subject, by: Origin
 ) -> None:
-    say(agent, ann, claim("BGO", 3))
+    say(agent, ann, claim("BGO", 3, origin=by))
     say(agent, ann, claim("TRS", 31))
-    seq = say(agent, ann, claim("BGO", 40)).seq
+    seq = say(agent, ann, claim("BGO", 40, origin=by)).seq
     before = to_spans(every(ann, ended=True))
     made = correct_fact(ann, seq, "OSL", None)
-    spans = [("OSL", 3, 31), ("TRS", 31, 40), ("OSL", 40, None)]
+    spans = [("BGO", 3, 31), ("TRS", 31, 40), ("OSL", 40, None)]
     assert to_spans(every(ann, ended=True)) == spans
     undo_correction(ann, made)
     assert to_spans(every(ann, ended=True)) == before
+    seq, first = every(ann)[0].id, frozenset({to_day(3)})
+    made = correct_fact(ann, seq, "OSL", None, periods=first)
+    spans = [("OSL", 3, 31), ("TRS", 31, 40), ("OSL", 40, None)]
+    assert to_spans(every(ann, ended=True)) == spans
+    assert [each.value for each in known.list_wrong(ann)][:1] == ["BGO"]
+    undo_correction(ann, made)
+    assert to_spans(every(ann, ended=True)) == before
+    seq = every(ann)[0].id
+    with pytest.raises(StaleError):
+        correct_fact(ann, seq, "OSL", None, periods=frozenset({to_day(4)}))
+
+
+def test_value_that_goes_on_after_another_is_replaced_from_there(
+    agent: Agent, ann: Subject
+) -> None:
+    say(agent, ann, claim("BGO", 3))
+    say(agent, ann, claim("TRS", 31, 40))
+    again = every(ann)[-1]
+    assert (again.value, again.valid_from) == ("BGO", to_day(40))
+    correct_fact(ann, again.id, "OSL", None)
+    spans = [("BGO", 3, 31), ("TRS", 31, 40), ("OSL", 40, None)]
+    assert to_spans(every(ann, ended=True)) == spans
+
+
+def test_hidden_statement_does_not_come_before_the_value_that_hid_it(
+    agent: Agent, ann: Subject
+) -> None:
+    say(agent, ann, claim("BGO", 3))
+    say(agent, ann, claim("TRS", 3, 9))
+    seq = say(agent, ann, claim("BGO", 20)).seq
+    correct_fact(ann, seq, "OSL", None)
+    assert to_spans(every(ann, ended=True)) == [("TRS", 3, 9), ("OSL", 9, None)]
 
 
 def test_new_value_takes_no_end_that_a_later_value_makes(
