@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_http_methods
 from inspector.access.access import require_signed_in
 from inspector.lists import person_visits
 from inspector.palette import contents
+from inspector.palette.contents import HitLine
 from inspector.web import asof, refusals
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.search.parsing import MOST_CHARACTERS, Filters
@@ -25,6 +27,8 @@ from memoryhub.queries.search.searching import KINDS, SearchRequest
 
 #: Most hits shown.
 MAX_HITS = 20
+#: Kinds that the page puts in this order, in the places that they have.
+_SWAPPED = ("fact", "task")
 _TEXTS: refusals.Texts = {
     "query": f"Type what to search for, in at most {MOST_CHARACTERS:,} characters.",
     "kinds": "Choose kinds from the list.",
@@ -90,6 +94,33 @@ def _format_instant(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldedHit:
+    """A hit, with the hits that have the same text."""
+
+    line: HitLine
+    #: Best first.
+    copies: tuple[HitLine, ...]
+
+
+def fold_hits(lines: Sequence[HitLine]) -> list[FoldedHit]:
+    """Fold hits of one text into the best, and put facts before tasks.
+
+    A task repeats what a thread is about, which is no answer where a fact is one. Other
+    kinds keep their places.
+    """
+    by_text = dict[tuple[str, int], list[HitLine]]()
+    for line in lines:
+        by_text.setdefault((line.hit.kind, line.hit.text_hash), []).append(line)
+    found = [FoldedHit(line=one, copies=(*more,)) for one, *more in by_text.values()]
+    places = [n for n, each in enumerate(found) if each.line.hit.kind in _SWAPPED]
+    swapped = [found[n] for n in places]
+    swapped.sort(key=lambda each: _SWAPPED.index(each.line.hit.kind))
+    for place, each in zip(places, swapped, strict=True):
+        found[place] = each
+    return found
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 @require_signed_in
 def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
@@ -107,7 +138,9 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
             problem = refusal
         else:
             lines = contents.list_recalled_hits(visit.visitor, result)
-            context = {"result": result, "lines": lines, "call": form.render_call()}
+            folded = fold_hits(lines)
+            context = {"result": result, "lines": lines, "folded": folded}
+            context["call"] = form.render_call()
     return person_visits.render_page(
         request,
         "inspector/palette/recall/show.html",

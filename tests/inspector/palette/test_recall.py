@@ -16,6 +16,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories, forgetting
 from tests.cast.knowing import claim, say
+from tests.oracles.memory_acts import set_task
 
 pytestmark = pytest.mark.django_db
 #: The mark of a text, and the address that it links to.
@@ -71,6 +72,20 @@ def test_recall_shows_texts_with_residency_and_current_facts(
     assert "OSL" in before
     assert "BGO" not in before
     assert "Nothing found" in ask(viewer, ann, query="zebra")
+
+
+def test_recall_folds_repeats_and_puts_facts_before_tasks(
+    agent: Agent, viewer: Client, ann: Subject
+) -> None:
+    for name in ("visit", "talk"):
+        set_task(agent, name, fields={"description": b'"Airport, airport, airport"'})
+    page = " ".join(ask(viewer, ann, query="airport").split())
+    assert "4 of 4 found" in page
+    hits = page.split('<ol class="recalled"')[1].split("</ol>")[0].split("<li>")[1:]
+    kinds = [re.sub("<[^>]+>", "", hit).split("·")[0].split()[-1] for hit in hits]
+    assert kinds.index("fact") < kinds.index("task")
+    assert kinds.count("task") == 1
+    assert "The same text 1 more time, in <a" in page
 
 
 def test_thread_search_shows_the_residency_of_its_texts(
