@@ -71,13 +71,23 @@ def _list_batch(
 
 
 def _build_lines(ask: ListRequest[Visitor]) -> Context:
-    """Build the list, with a line of what is remembered of each person."""
+    """Build the list, with a line of what is remembered of each person.
+
+    Who has none is told by the thread that moved last. Nobody but officers gets either
+    of a person whose memory is restricted.
+    """
     found = _list_batch(ask, ask.after, ask.limit)
     people = [line.id for line in found.items]
     lines = remembered.find_first_lines(people, restricted=ask.where.officer)
     ask.where.note_threads(line.home for line in lines.values())
     words = {subject: cut_to_line(line.text) for subject, line in lines.items()}
-    return {**screens.build_list_context(ask, found), "remembered": words}
+    newest = subject_lists.find_newest_threads(
+        ask.where.project,
+        [person for person in people if person not in words],
+        among=LIVING if ask.where.officer else (Subject.State.ACTIVE.value,),
+    )
+    listed = screens.build_list_context(ask, found)
+    return {**listed, "remembered": words, "newest": newest}
 
 
 def _build_record(_: str, line: SubjectLine) -> Record:

@@ -105,7 +105,20 @@ def test_list_shows_a_line_of_a_restricted_person_to_officers_alone(
     for role, shown in (("viewer", False), ("editor", False), ("officer", True)):
         listed = browser(role).get(P).content.decode()
         assert ("Ann flies" in listed) is shown, role
+        assert "newest thread: " not in listed
         assert str(ann.id) in listed
+
+
+def test_list_tells_who_has_no_memory_by_a_thread(
+    browser: Browser, agent: Agent
+) -> None:
+    factories.make_thread(agent, "desk-<b>", user_id="bea")
+    bea = subjects.find_or_create(agent.project, "bea")
+    assert "newest thread: desk-&lt;b&gt;" in browser("viewer").get(P).content.decode()
+    Subject.objects.filter(id=bea.id).update(state=Subject.State.RESTRICTED)
+    for role, shown in (("editor", False), ("officer", True)):
+        listed = browser(role).get(P).content.decode()
+        assert ("newest thread: " in listed) is shown, role
 
 
 def test_empty_person_page_has_a_sentence_for_each_part(

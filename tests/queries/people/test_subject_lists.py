@@ -11,7 +11,7 @@ from memoryhub.models import per_thread
 from memoryhub.models.projects import Project
 from memoryhub.queries.people import subject_lists
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.people import subjects
+from memoryhub.services.people import restrictions, subjects
 from tests.cast import factories
 from tests.inspector import forgotten
 
@@ -40,6 +40,24 @@ def test_subject_list_costs_one_query(
     # What a cluster is asked instead.
     seen = subject_lists.find_last_seen([line.id for line in found.items])
     assert seen == {busy[0].id: busy[0].last_seen}
+
+
+def test_newest_thread_tells_a_person_who_may_be_seen(
+    acme: Project, agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for name in ("t-1", "t-2"):
+        factories.make_thread(agent, name, user_id="ann")
+    factories.make_thread(agent, "t-3", user_id="bea")
+    ann, bea = (subjects.find(acme.id, name) for name in ("ann", "bea"))
+    assert ann
+    assert bea
+    restrictions.restrict_subject(bea.id, basis="claims", actor="operator:x")
+    ids = [ann.id, bea.id]
+    with django_assert_num_queries(1):
+        found = subject_lists.find_newest_threads(acme, ids, among=("active",))
+    assert found == {ann.id: "t-2"}
+    living = subject_lists.LIVING
+    assert bea.id in subject_lists.find_newest_threads(acme, ids, among=living)
 
 
 def test_line_tells_threads_and_whether_a_hold_is_in_force(
