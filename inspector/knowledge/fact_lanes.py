@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from memoryhub.queries.knowledge.facts import AssertionLine, FactLine
@@ -90,8 +90,10 @@ class LaneBar:
     kind: str
     text: str
     title: str
-    #: Name of a fact in the address; empty for a bar that is no fact.
-    name: str = ""
+    #: Name of a fact in the address.
+    name: str
+    #: Event of the home thread as of which the fact held, if it holds no longer.
+    known: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,19 +159,25 @@ def _draw_lane(lane: Lane, axis: LaneAxis, at: datetime, chosen: str) -> DrawnLa
     height = 16 + _ROW * max(1, min(ROWS, len({*rows.values()})))
     for line in lane.believed:
         title = f"{line.value}, as believed earlier"
-        bars.append(_draw_bar(axis, line, y=height, kind="was", title=title))
+        bar = _draw_bar(
+            axis, line, y=height, kind="was", title=title, name=f"{line.id}"
+        )
+        bars.append(replace(bar, known=max(lane.late) - 1))
     height += _LINE if lane.believed else 0
     for gone in lane.retracted:
         why = "retracted (was wrong)" if gone.wrong else "retracted"
         title = f"{gone.value}, {why}"
-        bars.append(_draw_bar(axis, gone, y=height, kind="wrong", title=title))
+        bar = _draw_bar(
+            axis, gone, y=height, kind="wrong", title=title, name=f"{gone.seq}"
+        )
+        bars.append(replace(bar, known=(gone.retracted_seq or 1) - 1))
         height += _LINE
     return DrawnLane(
         lane=lane,
         height=height,
         bars=tuple(bars),
         left_out=max(0, len({*rows.values()}) - ROWS),
-        current=any(bar.name and bar.name == chosen for bar in bars),
+        current=any(bar.name == chosen for bar in bars),
     )
 
 
@@ -199,15 +207,15 @@ def _draw_bar(
     y: int,
     kind: str,
     title: str,
-    name: str = "",
+    name: str,
 ) -> LaneBar:
-    """Draw a bar: high and named for a fact, thin for a past value."""
+    """Draw a bar: high for a fact, thin for a past value."""
     left, right = axis.to_percent(line.valid_from), axis.to_percent(line.valid_until)
     return LaneBar(
         x=_render_percent(left),
         width=_render_percent(max(0.4, right - left)),
         y=y,
-        height=_BAR if name else _THIN,
+        height=_THIN if kind in ("was", "wrong") else _BAR,
         kind=kind,
         text=line.value,
         title=title,

@@ -70,7 +70,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         },
         "story": story,
         "stated": _list_stated(story) if story else [],
-        **_list_block_lines(story if until is None else None, now, named=bool(saved)),
+        **_list_block_lines(story if until is None else None, now),
         "saved": saved,
         "corrected": _list_corrected(visit, saved.seq) if saved else [],
         **_build_undone(request, visit),
@@ -79,6 +79,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "acts": ["correct", *VERBS] if visit.editable else [],
         "chosen": name,
         "nth": nth,
+        "past": found.home is not None and found.known_at < found.home.head_seq,
         "holding": [
             (lane, fact)
             for lane in found.lanes
@@ -199,13 +200,12 @@ def _find_value_before(each: AssertionLine, story: FactStory) -> str:
     return "" if was == each.value else was
 
 
-def _list_block_lines(
-    story: FactStory | None, now: datetime, *, named: bool
-) -> dict[str, Any]:
-    """List the lines of blocks that say a fact's values, each with its text.
+def _list_block_lines(story: FactStory | None, now: datetime) -> dict[str, Any]:
+    """List the lines of blocks about a fact's property, each with its text.
 
-    `said` has the current values, `earlier` the outdated ones, those that name the
-    property first. `naming`, if `named`: lines that name it, with no known value.
+    `said` has the current values, where the line names the property, `earlier` the
+    outdated ones, those that name the property first. `naming`: lines that name it,
+    with no known value.
     """
     if story is None:
         return {"said": [], "earlier": [], "naming": []}
@@ -215,13 +215,19 @@ def _list_block_lines(
     lines = [(each, cut_to_line(texts[each.block][each.line - 1])) for each in found]
     earlier = [each for each in lines if each[0].outdated]
     earlier.sort(key=lambda each: not each[0].names_property)
-    current = [each for each in lines if not each[0].outdated]
     naming = block_lines.list_naming_lines(
-        views if named and story.fact.cardinality == "single" else (),
+        views if story.fact.cardinality == "single" else (),
         story.fact.predicate,
         {(each.block, each.line) for each in found},
     )
-    return {"said": current, "earlier": earlier, "naming": naming}
+    return {
+        # Without the property's name, the words may be about anything.
+        "said": [
+            each for each in lines if not each[0].outdated and each[0].names_property
+        ],
+        "earlier": earlier,
+        "naming": naming,
+    }
 
 
 def _parse_digest(request: HttpRequest) -> str:
