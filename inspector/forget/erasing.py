@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 
 from inspector.forget import privacy_pages
+from inspector.lists import person_visits
 from inspector.web import forgetting, refusals
 from inspector.web.visitors import Visitor
 from memoryhub.errors import PlanStaleError, Refusal
@@ -54,6 +55,7 @@ def render_page(
     stale = isinstance(refusal, PlanStaleError)
     context = {
         **build_progress(line),
+        "hint": person_visits.find_hint(visitor, line.subject),
         "planned": planned and not over,
         "over": over,
         "token": erasures.build_token(row) if planned and not over else "",

@@ -278,7 +278,7 @@ def _render_form(
 ) -> HttpResponse:
     context = {
         "subject": row,
-        "hint": person_visits.find_hint(visitor, row),
+        "hint": person_visits.find_hint(visitor, row.id),
         "form": form,
         "scopes": forgetting.SCOPES.items(),
         "reasons": forgetting.REASONS.items(),

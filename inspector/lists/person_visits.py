@@ -25,6 +25,8 @@ from memoryhub.queries.people import remembered
 
 #: Parameters of an address that name a moment of one thread.
 _MOMENTS = ("at_seq", "at_turn")
+#: Fields of a form that ask for an answer of another day.
+_CLOCKS = ("known_at", "valid_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +76,13 @@ def require_editor(request: HttpRequest, project: str, subject: UUID) -> PersonV
     return visit
 
 
-def find_hint(visitor: Visitor, subject: Subject) -> str:
+def find_hint(visitor: Visitor, subject: UUID) -> str:
     """Find a line of the memory of a person, which tells the person from others.
 
     Empty without one. Four queries; the home thread is audited as read.
     """
-    found = remembered.find_first_lines([subject.id], restricted=visitor.officer)
-    line = found.get(subject.id)
+    found = remembered.find_first_lines([subject], restricted=visitor.officer)
+    line = found.get(subject)
     if line is None:
         return ""
     visitor.note_threads([line.home])
@@ -98,11 +100,12 @@ def render_page(
     """Render a page of a person as of a moment, with the moment in the pill."""
     moment, home = visit.moment, visit.home
     # The line is of now: a page of the past, or an answer of another day, has none.
-    is_now = moment.live and request.method == "GET" and not request.GET.get("known")
+    chosen = request.GET.get("known"), *map(request.POST.get, _CLOCKS)
+    is_now = moment.live and not any(chosen)
     where = {"project": visit.visitor.project.slug}
     around = {
         "subject": visit.subject,
-        "hint": find_hint(visit.visitor, visit.subject) if is_now else "",
+        "hint": find_hint(visit.visitor, visit.subject.id) if is_now else "",
         "base": reverse("subject", kwargs=visit.names),
         "home": reverse("thread", kwargs={**where, "thread": home.row.name})
         if home

@@ -89,7 +89,7 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
     requests = pending.get_knowledge(row).requested.items()
     context = {
         "subject": row,
-        "hint": person_visits.find_hint(visitor, row),
+        "hint": person_visits.find_hint(visitor, row.id),
         "listed": _build_shown(found.items, outcomes),
         "pending": pending.count(row),
         "requested": sum(len(of) for _, of in requests),

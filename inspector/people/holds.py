@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
+from inspector.lists import person_visits
 from inspector.lists.screens import ListRequest, Screen, ScreenExport
 from inspector.people.subject_acts import (
     HOLDS,
@@ -89,6 +90,7 @@ def renew(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
         "people/holds/renew",
         {
             "line": line,
+            "hint": person_visits.find_hint(visitor, line.subject),
             "hold_bases": HOLDS,
             "days": days,
             "most": MOST_DAYS,
@@ -113,6 +115,10 @@ def lift(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
         request,
         visitor,
         "people/holds/lift",
-        {"line": line, "hold_bases": HOLDS},
+        {
+            "line": line,
+            "hint": person_visits.find_hint(visitor, line.subject),
+            "hold_bases": HOLDS,
+        },
         tab="holds",
     )

@@ -69,7 +69,7 @@ def restrict(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
             refusal = invalid
     context = {
         "subject": row,
-        "hint": person_visits.find_hint(visitor, row),
+        "hint": person_visits.find_hint(visitor, row.id),
         "bases": RESTRICTIONS.items(),
         "basis": basis,
         "problem": refusals.get_error_text(refusal, PROBLEMS),
@@ -111,7 +111,7 @@ def hold(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
             refusal = invalid
     context = {
         "subject": row,
-        "hint": person_visits.find_hint(visitor, row),
+        "hint": person_visits.find_hint(visitor, row.id),
         "form": form,
         "bases": HOLDS.items(),
         "reviewers": [(str(each.id), each.username) for each in officers],

@@ -40,7 +40,7 @@ def export(request: HttpRequest, project: str, subject: UUID) -> HttpResponseBas
             return _send_export(request, begun)
     context = {
         "subject": row,
-        "hint": person_visits.find_hint(visitor, row),
+        "hint": person_visits.find_hint(visitor, row.id),
         "profile": profiles.get_profile(row, now=clock.now()),
         "problem": refusal.sentence if refusal else "",
     }

@@ -240,7 +240,7 @@ def _render_person(
     now = clock.now()
     context = {
         "subject": row,
-        "hint": person_visits.find_hint(visitor, row),
+        "hint": person_visits.find_hint(visitor, row.id),
         "user_id": user_id,
         "revealed": user_id is not None,
         "basis": RESTRICTIONS.get(row.basis, KEPT.get(row.basis, row.basis)),

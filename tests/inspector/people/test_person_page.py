@@ -49,9 +49,13 @@ def fetch_page(browser: Browser, subject: Subject, role: str = "viewer") -> str:
     return text
 
 
-def test_person_page_shows_memory_with_links(browser: Browser, ann: Subject) -> None:
+def test_person_page_shows_memory_with_links(
+    browser: Browser, agent: Agent, ann: Subject
+) -> None:
     text = fetch_page(browser, ann)
     assert EVIL not in text
+    # A fact of today has its time.
+    assert re.search(r'data-label="since"><time [^>]*>1 Jan 2026</time>', text)
     for part in (
         *("home airport", "Bergen", "I moved to Bergen.", "Ann flies."),
         'href="/p/acme/threads/talk?at_seq=2"',
@@ -64,6 +68,9 @@ def test_person_page_shows_memory_with_links(browser: Browser, ann: Subject) -> 
     assert head is not None
     assert "Ann flies." in head[1]
     assert "Subject" not in text
+    say(agent, ann, claim("rye", predicate="eats"))
+    today = fetch_page(browser, ann)
+    assert re.search(r'data-label="since"><time [^>]*>[^<]+, \d\d:\d\d</time>', today)
 
 
 def test_person_page_audits_each_thread_it_shows(

@@ -10,7 +10,9 @@ from django.test import Client
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import holds as lifting
 from tests.cast import factories, forgetting, knowing
+from tests.inspector import forgotten
 from tests.inspector.paged import text_of
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +56,8 @@ def test_person_page_has_one_head_and_needs_no_home_thread(
     path = f"/p/acme/subjects/{ann.id}"
     shown = text_of(viewer, f"{path}/{page}")
     assert f'<h1>Person <span class="mono">{str(ann.id)[-8:]}</span></h1>' in shown
+    # The page is not live, and says so.
+    assert re.search(rf'as of <time [^>]*>\d\d:\d\d</time> ·\s+<a href="{path}/', shown)
     (tabs,) = re.findall(r'<nav aria-label="Views of this person">.*?</nav>', shown)
     links = re.findall(r'href="([^"]+)"', tabs)
     threads = f"/p/acme/threads?q=subject%3A{ann.id}"
@@ -82,6 +86,26 @@ def test_crumb_names_the_person_where_the_page_does(
         assert title
         assert short not in title[1]
         assert "guest" not in title[1]
+
+
+def test_dangerous_pages_and_answers_name_the_person(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    line, path = "Ann is a guest of the house.", f"/p/acme/subjects/{ann.id}"
+    knowing.write(agent, ann, "guest", f"{line}\nLikes tea.")
+    hold = forgotten.make_hold(ann)
+    holds = [f"/p/acme/holds/{hold.id}/{act}" for act in ("lift", "renew")]
+    for page in (*(f"{path}/{a}" for a in ("export", "restrict", "hold")), *holds):
+        assert line in text_of(owner, page).split("</h1>")[1], page
+    asked = {"query": "zebra"}
+    said = owner.post(f"{path}/recall", asked).content.decode()
+    assert line in said.split("</h1>")[1].split("<nav")[0]
+    past = {**asked, "known_at": "2026-01-01T00:00"}
+    assert line not in owner.post(f"{path}/recall", past).content.decode()
+    lifting.lift_hold(hold.id, actor=forgotten.CAROL)
+    assert line in text_of(owner, f"{path}/forget").split("</h1>")[1]
+    page = text_of(owner, f"/p/acme/erasures/{forgotten.plan(ann).id}")
+    assert page.count(line) == 2
 
 
 @pytest.mark.parametrize("page", PAGES)
