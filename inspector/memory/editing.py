@@ -27,16 +27,17 @@ NONE = "none"
 
 
 def require_editor(
-    request: HttpRequest, project: str, thread: str
+    request: HttpRequest, project: str, thread: str, *, reopens: bool = False
 ) -> tuple[Visitor, Thread]:
     """Return the editor and the thread. Two queries.
 
-    Raises RoleError; ThreadClosedError for the form of a closed thread.
+    Raises RoleError; ThreadClosedError for the form of a closed thread, unless sending
+    the form `reopens` the thread.
     """
     visitor = access.require_visitor(request, project)
     row = access.require_thread(visitor, thread)
     visitor.require_role(Membership.Role.EDITOR)
-    if request.method != "POST" and row.status == "closed":
+    if request.method != "POST" and row.status == "closed" and not reopens:
         raise ThreadClosedError
     return visitor, row
 

@@ -18,6 +18,7 @@ from inspector.web.visitors import Visitor
 from memoryhub.errors import CheckpointUnknownError, InvalidError, Refusal
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.memory.nouns import RESTORABLE, RESTORED
+from memoryhub.kernel.state.events import ThreadReopened
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints, restorations
 from memoryhub.queries.memory.restorations import Restoration
@@ -35,10 +36,11 @@ def restore(
     """Show what restoring the chosen parts would change; a POST restores them.
 
     The operator confirms the checkpoint, so an agent that writes meanwhile does not
-    block the restore. The thread's page then leads to the event, whose page tells what
-    differed from the preview.
+    block the restore. A closed thread is reopened in the same commit, if the form said
+    so. The thread's page then leads to the event, whose page tells what differed from
+    the preview.
     """
-    visitor, row = editing.require_editor(request, project, thread)
+    visitor, row = editing.require_editor(request, project, thread, reopens=True)
     posted = request.method == "POST"
     parts = _parse_parts(request.POST if posted else request.GET)
     problem: Refusal | None = None
@@ -50,7 +52,7 @@ def restore(
         except Refusal as refusal:
             problem = refusal
         # The thread's head has moved by now.
-        _, row = editing.require_editor(request, project, thread)
+        _, row = editing.require_editor(request, project, thread, reopens=True)
     found = None
     try:
         found = restorations.get_restoration(row, number, parts)
@@ -93,15 +95,23 @@ def _restore_parts(
     parts: tuple[str, ...],
 ) -> HttpResponse:
     receipt = operator_memory.restore_checkpoint(
-        row, number, parts, actor=visitor.actor
+        row,
+        number,
+        parts,
+        actor=visitor.actor,
+        reopens=request.POST.get("reopens") == "1",
     )
     kwargs: dict[str, Any] = {"project": visitor.project.slug, "thread": row.name}
     restored = [e for e in receipt.events if isinstance(e.event, CheckpointRestored)]
     if not restored:
         return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
     seen = request.POST.get("seen", "")[:_LONGEST]
-    query = urlencode({"saved": restored[0].seq, "seen": seen})
-    return HttpResponseRedirect(f"{reverse('thread', kwargs=kwargs)}?{query}")
+    query: dict[str, Any] = {"saved": restored[0].seq, "seen": seen}
+    if isinstance(receipt.events[0].event, ThreadReopened):
+        query["reopened"] = receipt.events[0].seq
+    return HttpResponseRedirect(
+        f"{reverse('thread', kwargs=kwargs)}?{urlencode(query)}"
+    )
 
 
 def _parse_parts(sent: QueryDict) -> tuple[str, ...]:
@@ -129,6 +139,7 @@ def _render_form(
         "choices": [(part, part in parts) for part in RESTORABLE],
         "parts": parts,
         "found": found,
+        "reopens": row.status == "closed",
         "problem": problem.sentence if problem else "",
         **(
             outcomes.build_preview_context(found.preview)

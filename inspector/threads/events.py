@@ -25,7 +25,7 @@ from inspector.lists.visits import ThreadMoment, Visit
 from inspector.web import asof, records, search
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
-from memoryhub.kernel.state.events import ThreadForked
+from memoryhub.kernel.state.events import ThreadForked, ThreadReopened
 from memoryhub.kernel.state.page_events import PagesEvicted
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
@@ -139,12 +139,14 @@ class LandingNotice:
     drift: Drift | None
     #: Name of the thread that a fork descends from; empty for a restore.
     parent: str
+    #: Seq of the event with which a restore reopened the thread; 0 for none.
+    reopened: int = 0
 
 
 def find_landing(request: HttpRequest, visit: Visit) -> LandingNotice | None:
     """Find the restore or fork that the URL names as just saved.
 
-    No query without `saved` in the URL; at most ten with it. Raises InvalidError.
+    No query without `saved` in the URL; at most twelve with it. Raises InvalidError.
     """
     seq = asof.read_number(request, "saved")
     if not visit.editable or seq is None or not 1 <= seq <= visit.row.head_seq:
@@ -160,7 +162,16 @@ def find_landing(request: HttpRequest, visit: Visit) -> LandingNotice | None:
         seen=seen,
         drift=restorations.get_drift(visit.row, line, seen=seen),
         parent=context["parent"],
+        reopened=_find_reopening(request, visit.row, line),
     )
+
+
+def _find_reopening(request: HttpRequest, row: Thread, line: ThreadEventLine) -> int:
+    """Find the event that reopened the thread for a restore, named by the URL."""
+    seq = asof.read_number(request, "reopened") or 0
+    if not 1 <= seq < line.seq:
+        return 0
+    return seq if events.get_event(row, seq).type == ThreadReopened.event_type else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

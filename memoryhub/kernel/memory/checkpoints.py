@@ -23,6 +23,7 @@ from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.memory.nouns import SLICES, build_moved_fields, count_contents
 from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.slices import RecordMoves, Slice
+from memoryhub.kernel.state.events import ThreadReopened
 from memoryhub.kernel.state.paging import list_items
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import (
@@ -50,6 +51,11 @@ class RestoreCheckpoint(MemoryCommand):
     #: Clock or name.
     target: int | str
     parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReopenAndRestore(RestoreCheckpoint):
+    """Restore a checkpoint, and first reopen the thread if it is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +115,8 @@ def decide_restore_checkpoint(
 
     Emits checkpoint.taken for the current state, unless a checkpoint holds the same
     state, and checkpoint.restored; nothing if nothing differs. With the working set the
-    evictions that the current settings require, too. Raises CheckpointUnknownError,
+    evictions that the current settings require, too. A closed thread, which takes only
+    `ReopenAndRestore`, emits thread.reopened first. Raises CheckpointUnknownError,
     PinBudgetError.
     """
     state = decision.state
@@ -120,6 +127,8 @@ def decide_restore_checkpoint(
         back = resident.plan_return(state, target.resident, pages)
     if not change.any and not (back and back.any):
         return
+    if state.status == "closed":
+        decision.emit(ThreadReopened())
     before = _ensure_checkpoint(decision)
     decision.emit(
         events.CheckpointRestored(
@@ -303,6 +312,7 @@ PART = KernelPart(
         RestoreCheckpoint: decide_restore_checkpoint,
         DeleteCheckpoint: decide_delete_checkpoint,
     },
+    upkeep={ReopenAndRestore: decide_restore_checkpoint},
     events={
         events.CheckpointTaken: apply_checkpoint_taken,
         events.CheckpointRestored: apply_checkpoint_restored,

@@ -13,9 +13,10 @@ import orjson
 
 from memoryhub.kernel.memory import checkpoint_tree, checkpoints
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
-from memoryhub.kernel.memory.checkpoints import RestoreCheckpoint
+from memoryhub.kernel.memory.checkpoints import ReopenAndRestore
 from memoryhub.kernel.memory.nouns import SLICES
 from memoryhub.kernel.slices import RecordMoves
+from memoryhub.kernel.state.events import ThreadReopened
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents, KeyEntry, SavedCheckpoint
 from memoryhub.models.threads import Thread
@@ -23,7 +24,7 @@ from memoryhub.queries.memory.checkpoints import CheckpointLine, build_lines, to
 from memoryhub.queries.paging import previews
 from memoryhub.queries.paging.previews import CommandPreview
 from memoryhub.queries.replay.states import compute_instant, load_state
-from memoryhub.queries.threads.events import ThreadEventLine
+from memoryhub.queries.threads.events import ThreadEventLine, get_event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def get_drift(thread: Thread, line: ThreadEventLine, *, seen: int) -> Drift | No
     """Return how a restore differs from its preview as of `seen`.
 
     None if the event is no restore, or if no preview as of `seen` can have led to the
-    restore. `thread` comes with its subject. At most six queries.
+    restore. `thread` comes with its subject. At most seven queries.
     """
     if line.type != CheckpointRestored.event_type or not 1 <= seen < line.seq:
         return None
@@ -109,7 +110,7 @@ def get_drift(thread: Thread, line: ThreadEventLine, *, seen: int) -> Drift | No
         frames = ({*before.paging.frames}, {*after.paging.frames})
     return Drift(
         seen=seen,
-        found=_compute_head_before(after, event),
+        found=_find_head_before(thread, before, after, event),
         keys=_list_key_drift(before, after, event) if "keys" in event.parts else (),
         slices={name: each for name, each in moved.items() if any(each)},
         pages_in=len(frames[1] - frames[0]),
@@ -127,11 +128,15 @@ def _list_moved(
     }
 
 
-def _compute_head_before(after: ThreadState, event: CheckpointRestored) -> int:
-    """Return the head before the restore, without the restore's own checkpoint."""
+def _find_head_before(
+    thread: Thread, before: ThreadState, after: ThreadState, event: CheckpointRestored
+) -> int:
+    """Find the head before the restore's own events: a reopening and a checkpoint."""
     kept = after.memory.checkpoints[event.before]
-    own = kept.auto and after.to_seq(kept.clock) == after.seq
-    return after.seq - own
+    head = after.seq - (kept.auto and after.to_seq(kept.clock) == after.seq)
+    if before.status != "closed" or head == before.seq:
+        return head
+    return head - (get_event(thread, head).type == ThreadReopened.event_type)
 
 
 def _list_key_drift(
@@ -210,5 +215,6 @@ def _build_preview(
 ) -> CommandPreview | None:
     if "frames" not in parts:
         return None
-    command = RestoreCheckpoint(target=target.clock, parts=tuple(parts))
+    # A closed thread can be previewed too.
+    command = ReopenAndRestore(target=target.clock, parts=tuple(parts))
     return previews.get_preview(thread, command)

@@ -6,6 +6,7 @@ from memoryhub.errors import InvalidError
 from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.checkpoints import (
     DeleteCheckpoint,
+    ReopenAndRestore,
     RestoreCheckpoint,
     TakeCheckpoint,
 )
@@ -119,14 +120,17 @@ def restore_checkpoint(
     parts: tuple[str, ...],
     *,
     actor: str,
+    reopens: bool = False,
 ) -> OrderReceipt:
     """Restore parts of working memory from a checkpoint, whatever the head is by then.
 
-    Emits what `checkpoints.restore_checkpoint` does. Raises CheckpointUnknownError,
-    PinBudgetError.
+    Emits what `checkpoints.restore_checkpoint` does; with `reopens` a closed thread is
+    reopened in the same commit, unless nothing differs. Raises CheckpointUnknownError,
+    PinBudgetError, ThreadClosedError.
     """
     clock = checkpoints.to_clock(thread, target)
-    command = RestoreCheckpoint(target=clock, parts=parts)
+    kind = ReopenAndRestore if reopens else RestoreCheckpoint
+    command = kind(target=clock, parts=parts)
     return working_memory.perform_command(thread, command, actor=actor)
 
 

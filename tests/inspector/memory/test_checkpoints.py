@@ -50,7 +50,7 @@ def form_of(client: Client, path: str, status: int = 200) -> dict[str, list[str]
     """Return the fields of the form under a preview."""
     page = text_of(client, path, status).split('<form method="post"')[-1]
     fields: dict[str, list[str]] = {}
-    for name, value in re.findall(r'name="(seen|part)" value="(\w+)"', page):
+    for name, value in re.findall(r'name="(seen|part|reopens)" value="(\w+)"', page):
         fields.setdefault(name, []).append(value)
     return fields
 
@@ -279,6 +279,34 @@ def test_restore_says_that_its_preview_still_holds(
     assert "no event happened in between" in told
     for sent in ({}, {"seen": "x"}, {"seen": "9" * 30}):
         assert editor.post(path, sent).status_code == 302
+
+
+def test_closed_thread_is_reopened_by_the_restore_alone(
+    browser: Browser, desk: Thread
+) -> None:
+    editor, path = browser("editor"), f"{T}/checkpoints/12/restore"
+    unaware = form_of(editor, path)
+    operator_threads.close(desk, actor="operator:x", reason="completed")
+    assert f'href="{path}">restore…' in text_of(editor, f"{T}/checkpoints")
+    page = text_of(editor, path)
+    assert "The restore reopens it" in page
+    assert "Reopen and restore</button>" in page
+    # Seeing the form changes nothing, nor does a form that said nothing of it.
+    refused: Any = editor.post(path, unaware)
+    assert refused.status_code == 409
+    assert "The restore reopens it" in refused.content.decode()
+    assert (row_of(desk).status, row_of(desk).head_seq) == ("closed", 19)
+    answer: Any = editor.post(path, form_of(editor, path))
+    where = f"{T}?saved=22&seen=19&reopened=20"
+    assert answer.headers["Location"] == where
+    assert row_of(desk).status == "open"
+    landing = text_of(editor, where)
+    said = f'which was closed, is reopened: <a href="{T}/events/20">event 20</a>. Noth'
+    assert said in " ".join(landing.split())
+    assert "Nothing differed from the preview" in landing
+    assert "no event happened in between" in text_of(editor, f"{T}/events/22?seen=19")
+    for other in ("", "21", "999"):
+        assert "is reopened" not in text_of(editor, f"{T}?saved=22&reopened={other}")
 
 
 def test_restore_covers_only_the_chosen_parts(browser: Browser, desk: Thread) -> None:

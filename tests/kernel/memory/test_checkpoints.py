@@ -8,17 +8,24 @@ from memoryhub.errors import (
     CheckpointsFullError,
     CheckpointUnknownError,
     NameTakenError,
+    ThreadClosedError,
 )
+from memoryhub.kernel.commands import CloseThread, ReopenThread
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.checkpoint_events import (
     CheckpointRestored,
     CheckpointTaken,
 )
-from memoryhub.kernel.memory.checkpoints import DeleteCheckpoint, TakeCheckpoint
+from memoryhub.kernel.memory.checkpoints import (
+    DeleteCheckpoint,
+    ReopenAndRestore,
+    TakeCheckpoint,
+)
 from memoryhub.kernel.memory.keys import ChangeKeys, ClearKeys, EraseValues, ExpireKeys
 from memoryhub.kernel.memory.notes import NOTES
 from memoryhub.kernel.memory.nouns import RESTORED, SLICES
 from memoryhub.kernel.memory.tasks import TASK, SetTask
+from memoryhub.kernel.state.events import ThreadReopened
 from memoryhub.kernel.state.working_memory import (
     AUTOMATIC_KEPT,
     MAX_CHECKPOINTS,
@@ -181,6 +188,23 @@ def test_restore_writes_nothing_when_nothing_differs() -> None:
     put(bench, "gone", seconds=5)
     wait(bench, 5)
     assert restore(bench, kept) == []
+
+
+def test_closed_thread_is_reopened_by_a_restore_that_says_so() -> None:
+    bench = Bench()
+    put(bench, "a")
+    here = take(bench)
+    bench.do(CloseThread(reason="completed"))
+    again = ReopenAndRestore(target=here, parts=RESTORED)
+    assert not bench.do(again)
+    bench.do(ReopenThread())
+    put(bench, "a", 2)
+    bench.do(CloseThread(reason="completed"))
+    with pytest.raises(ThreadClosedError):
+        restore(bench, here)
+    types = [type(event) for event in bench.do(again)]
+    assert types == [ThreadReopened, CheckpointTaken, CheckpointRestored]
+    assert bench.state.status == "open"
 
 
 def test_unchanged_state_is_not_checkpointed_again() -> None:

@@ -11,6 +11,7 @@ from memoryhub.errors import (
     KeyNotFoundError,
     NameTakenError,
     StaleError,
+    ThreadClosedError,
     ValueTooLargeError,
 )
 from memoryhub.kernel.memory.keys import Expiry
@@ -150,6 +151,15 @@ def test_checkpoints_are_taken_restored_and_deleted(
     # Writes made while the operator reads the preview do not matter.
     operator_memory.restore_checkpoint(thread, taken.seq, RESTORED, actor=BY)
     assert get_line(agent).value == "12A"
+    memory_acts.set_key(agent, "seat", "14C")
+    operator_threads.close(thread, actor=BY, reason="completed")
+    with pytest.raises(ThreadClosedError):
+        operator_memory.restore_checkpoint(thread, taken.seq, RESTORED, actor=BY)
+    operator_memory.restore_checkpoint(
+        thread, taken.seq, RESTORED, actor=BY, reopens=True
+    )
+    assert get_line(agent).value == "12A"
+    assert factories.get_thread(agent).status == "open"
     operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
     again = operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
     assert not again.events
