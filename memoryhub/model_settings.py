@@ -15,10 +15,15 @@ class Price(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     price: float = Field(ge=0)
-    #: Price of cached tokens.
-    cached: float = Field(ge=0)
+    #: Price of cached tokens of questions; None: as for the others.
+    cached: float | None = Field(default=None, ge=0)
     #: Price of tokens of answers; None: as for tokens of questions.
     answers: float | None = Field(default=None, ge=0)
+
+    @property
+    def cached_price(self) -> float:
+        """Price of cached tokens, as of the others unless it is set."""
+        return self.price if self.cached is None else self.cached
 
     def compute_cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return what a question and its answer cost, to six decimals."""

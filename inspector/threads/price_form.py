@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from django.http import QueryDict
 
 from memoryhub.errors import InvalidError
 from memoryhub.model_settings import Price
-from memoryhub.models.projects import MOST_CURRENCY_CHARS, MOST_PRICES, Project
+from memoryhub.models.projects import (
+    MOST_CURRENCY_CHARS,
+    MOST_MODEL_CHARS,
+    MOST_PRICES,
+    Project,
+)
 from memoryhub.queries.turns import prices
 from memoryhub.queries.turns.prices import PriceTable
 from memoryhub.services.access import projects
@@ -37,13 +42,14 @@ class PriceFormRow:
     price: str = ""
     cached: str = ""
     answers: str = ""
+    #: Names of the inputs that were refused.
+    wrong: frozenset[str] = frozenset()
 
     def parse(self) -> Price:
         """Parse the prices. Raises InvalidError."""
-        given = _parse_amount(self.price)
         return Price(
-            price=given,
-            cached=_parse_amount(self.cached) if self.cached else given,
+            price=_parse_amount(self.price),
+            cached=_parse_amount(self.cached) if self.cached else None,
             answers=_parse_amount(self.answers) if self.answers else None,
         )
 
@@ -57,6 +63,7 @@ class PriceForm:
     #: The prices that hold now.
     table: PriceTable
     problem: str = ""
+    is_currency_wrong: bool = False
     most_currency: int = MOST_CURRENCY_CHARS
 
 
@@ -68,7 +75,7 @@ def build_form(project: Project) -> PriceForm:
             model=name,
             price=_render_amount(price.price),
             cached=_render_amount(price.cached),
-            answers="" if price.answers is None else _render_amount(price.answers),
+            answers=_render_amount(price.answers),
         )
         for name, price in (table.models.items() if table.own else ())
     ]
@@ -77,11 +84,19 @@ def build_form(project: Project) -> PriceForm:
 
 def build_refused_form(project: Project, sent: QueryDict) -> PriceForm:
     """Build the form as typed, with the problem."""
+    currency, rows = str(sent[FIELD]).strip(), _read_rows(sent)
+    names = [row.model for row in rows]
+    marked = [
+        replace(row, wrong=_find_wrong(row, above=names[:at]))
+        for at, row in enumerate(rows)
+    ]
     return PriceForm(
-        currency=str(sent[FIELD])[: MOST_CURRENCY_CHARS + 1],
-        rows=_add_free(_read_rows(sent)),
+        currency=currency[: MOST_CURRENCY_CHARS + 1],
+        rows=_add_free(marked),
         table=prices.get_table(project),
         problem=PROBLEM,
+        is_currency_wrong=bool(currency)
+        and not projects.is_short(currency, MOST_CURRENCY_CHARS),
     )
 
 
@@ -106,16 +121,31 @@ def _read_rows(sent: QueryDict) -> list[PriceFormRow]:
     ]
 
 
+def _find_wrong(row: PriceFormRow, *, above: Sequence[str]) -> frozenset[str]:
+    """Find the inputs of a row that saving refuses; `above` are the names before it."""
+    amounts = {"price": row.price or "-", "cached": row.cached, "answers": row.answers}
+    wrong = {name for name, text in amounts.items() if text and not _is_amount(text)}
+    if row.model in above or not projects.is_short(row.model, MOST_MODEL_CHARS):
+        wrong.add("model")
+    return frozenset(wrong)
+
+
 def _add_free(rows: Sequence[PriceFormRow]) -> list[PriceFormRow]:
     free = min(_FREE, max(0, MOST_PRICES - len(rows)))
     return [*rows, *[PriceFormRow()] * free]
 
 
+def _is_amount(text: str) -> bool:
+    return _AMOUNT.fullmatch(text) is not None
+
+
 def _parse_amount(text: str) -> float:
-    if not _AMOUNT.fullmatch(text):
+    if not _is_amount(text):
         raise InvalidError(loc="price", least=0)
     return float(text)
 
 
-def _render_amount(price: float) -> str:
+def _render_amount(price: float | None) -> str:
+    if price is None:
+        return ""
     return f"{price:.6f}".rstrip("0").rstrip(".")

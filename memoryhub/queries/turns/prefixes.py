@@ -213,7 +213,7 @@ def list_costs(
         RequestCost(
             name=name,
             amount=prefixes.compute_cost(
-                tokens, prefix, price=row.price, cached_price=row.cached
+                tokens, prefix, price=row.price, cached_price=row.cached_price
             ),
             currency=table.currency,
         )

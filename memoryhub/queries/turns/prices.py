@@ -59,7 +59,7 @@ class PriceTable:
         name = next(iter(self.models)) if model is None or assumed else model
         price = self.models[name]
         amount = prefixes.compute_cost(
-            tokens, prefix, price=price.price, cached_price=price.cached
+            tokens, prefix, price=price.price, cached_price=price.cached_price
         )
         return EstimatedCost(
             amount=amount + price.compute_cost(0, answers),

@@ -207,9 +207,9 @@ def set_prices(
     currency = currency.strip()
     if len(names) > MOST_PRICES or len({*names}) < len(names):
         raise InvalidError(loc="models", most=MOST_PRICES)
-    if not all(_is_short(name, MOST_MODEL_CHARS) for name in names):
+    if not all(is_short(name, MOST_MODEL_CHARS) for name in names):
         raise InvalidError(loc="models", most=MOST_MODEL_CHARS)
-    if currency and not _is_short(currency, MOST_CURRENCY_CHARS):
+    if currency and not is_short(currency, MOST_CURRENCY_CHARS):
         raise InvalidError(loc="currency", most=MOST_CURRENCY_CHARS)
     rows = [(name, price.model_dump(exclude_none=True)) for name, price in models]
     table = {"currency": currency, "models": rows}
@@ -217,7 +217,8 @@ def set_prices(
     _save_change(project, ["prices"], area="prices", actor=actor)
 
 
-def _is_short(name: str, most: int) -> bool:
+def is_short(name: str, most: int) -> bool:
+    """Return whether a name is printable, not empty and at most `most` characters."""
     return 0 < len(name) <= most and name.isprintable()
 
 

@@ -449,22 +449,31 @@ def test_prices_are_saved_and_refused_as_typed(owner: Client) -> None:
     assert (table.own, table.currency) == (True, "EUR")
     assert table.models == {
         "large": Price(price=2.5, cached=0.25, answers=10),
-        "small": Price(price=0.4, cached=0.4),
+        "small": Price(price=0.4),
     }
     page = owner.get(SETTINGS).content.decode()
     assert 'value="large"' in page
     assert 'value="0.25"' in page
-    for wrong in (
-        {"price": ["-1", "0.4", ""]},
-        {"price": ["1e9", "0.4", ""]},
-        {"model": ["large", "large", ""]},
-        {"model": ["<b>" * 40, "small", ""]},
-        {"currency": "moneymoney"},
+    assert page.count('name="cached" value=""') == 3
+    for wrong, marked in (
+        ({"price": ["-1", "0.4", ""]}, "Price of input 1"),
+        ({"price": ["1e9", "0.4", ""]}, "Price of input 1"),
+        ({"price": ["2.5", "", ""]}, "Price of input 2"),
+        ({"cached": ["0.25", "abc", ""]}, "Price of cached input 2"),
+        ({"answers": ["10,5", "", ""]}, "Price of output 1"),
+        ({"model": ["large", "large", ""]}, "Model 2"),
+        ({"model": ["<b>" * 40, "small", ""]}, "Model 1"),
+        ({"currency": "moneymoney"}, ""),
     ):
         answer = owner.post(SETTINGS, {**sent, **wrong})
         assert answer.status_code == 422
         assert "name of its own" in answer.content.decode()
         assert "<b><b>" not in answer.content.decode()
+        of = f'aria-label="{marked}"' if marked else 'size="8"'
+        form = answer.content.decode()
+        wrong_input = f'{of} aria-invalid="true" aria-describedby="prices-problem"'
+        assert wrong_input in " ".join(form.split())
+        assert form.count('aria-invalid="true"') == 1
     assert prices.get_table(Project.objects.get(slug="acme")) == table
     assert owner.post(SETTINGS, {"currency": "EUR"}).status_code == 302
     assert not prices.get_table(Project.objects.get(slug="acme")).own

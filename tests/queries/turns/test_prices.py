@@ -78,6 +78,10 @@ def test_prices_of_the_server_hold_where_a_project_sets_none(
     settings.PRICES = {"z": LARGE, "a": SMALL}  # type: ignore[attr-defined]  # a fixture
     table = prices.get_table(acme)
     assert (table.own, [*table.models]) == (False, ["a", "z"])
+    same = prices.PriceTable(currency="", models={"a": Price(price=3.0)}, own=True)
+    cost = same.compute_cost(1_000_000, 500_000, 0)
+    assert cost is not None
+    assert cost.amount == 3.0
     projects.set_prices(acme, currency="", models=[("b", LARGE)])
     acme.refresh_from_db()
     assert [*prices.get_table(acme).models] == ["b"]
