@@ -158,6 +158,8 @@ def _render_page(
     problem = refusals.get_error_text(refusal, _PROBLEMS)
     loc = refusal.loc if isinstance(refusal, InvalidError) else ""
     silences = queries.get_silences(project, now=now)
+    open_alerts = queries.list_open_alerts(project)
+    flags = queries.list_thread_checks(project)
     context = {
         "fields": [
             _build_field(request, visitor, name, problem if name == loc else "")
@@ -169,11 +171,15 @@ def _render_page(
             for each in webhooks.list_webhooks(project)
         ],
         "mail_host": settings.EMAIL_HOST,
-        "open_alerts": [
-            (each, silences.get(each.check_key))
-            for each in queries.list_open_alerts(project)
-        ],
-        "flags": queries.list_thread_checks(project),
+        "open_alerts": [(each, silences.get(each.check_key)) for each in open_alerts],
+        "flags": flags,
+        "closed": {
+            each.check_key: queries.list_closed_threads(
+                project, each, now=now, restricted=visitor.officer
+            )
+            for each in open_alerts
+            if each.check_key in flags
+        },
         "named": queries.list_alert_threads(project, restricted=visitor.officer),
         "history": queries.list_ended_alerts(project),
         "titles": queries.TITLES,

@@ -15,9 +15,11 @@ from django.db.models import Prefetch, QuerySet
 from memoryhub.models.alerts import MAX_REASON, Alert, AlertNotice, AlertSilence
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.server.clock import clock
+from memoryhub.queries.lists.terms import SearchTerm, WordValue
 from memoryhub.queries.overview import checks, unhealthy
 from memoryhub.queries.overview.checks import ServerCheck
 from memoryhub.queries.threads import catalogue
+from memoryhub.queries.threads.threads import LISTED_LAG
 from memoryhub.queries.threads.thresholds import Thresholds
 from memoryhub.queries.threads.verdicts import VERDICTS, Tone, list_verdicts
 
@@ -112,6 +114,24 @@ def list_alert_threads(project: Project, *, restricted: bool) -> dict[str, list[
         flag: [names[each] for each in threads if each in names]
         for flag, threads in wanted.items()
     }
+
+
+def list_closed_threads(
+    project: Project, alert: Alert, *, now: datetime, restricted: bool
+) -> list[str]:
+    """List the names of threads that closed, not well, while an alert of threads held.
+
+    The latest first. One query.
+    """
+    terms = [
+        SearchTerm(key=key, values=(WordValue(text=text),))
+        for key, text in (("flag", alert.check_key), ("status", "closed"))
+    ]
+    rows = catalogue.filter_threads(
+        project, terms=terms, now=now, restricted=restricted
+    ).filter(listed_at__gte=alert.since - LISTED_LAG)
+    names = rows.order_by("-listed_at", "id").values_list("name", flat=True)
+    return list(names[:NAMED])
 
 
 def list_thread_checks(project: Project) -> set[str]:

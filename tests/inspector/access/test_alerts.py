@@ -11,6 +11,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.webhooks import Webhook
 from memoryhub.services.access import webhooks
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.threads import operator_threads
 from memoryhub.workers import stats
 from memoryhub.workers.overview import alerts, unhealthy
 from tests.inspector.paged import make_restless
@@ -67,7 +68,7 @@ def test_owner_silences_a_check_and_hears_of_it_again(owner: Client) -> None:
 
 
 def test_alert_names_the_threads_it_is_about(owner: Client, agent: Agent) -> None:
-    make_restless(agent, exchanges=8)
+    row = make_restless(agent, exchanges=8)
     now = clock.now()
     stats.take(now)
     unhealthy.look(now)
@@ -75,3 +76,10 @@ def test_alert_names_the_threads_it_is_about(owner: Client, agent: Agent) -> Non
     page = owner.get(PAGE).content.decode()
     assert 'href="/p/acme/threads/restless">restless</a>' in page
     assert 'href="/p/acme/threads?q=status%3Aopen%20flag%3Athrashing"' in page
+    assert "Closed since" not in page
+    operator_threads.close(row, actor="operator:x", reason="completed")
+    unhealthy.look(clock.now())
+    page = owner.get(PAGE).content.decode()
+    gone = page.partition("Closed since the alert began:")[2].partition("</p>")[0]
+    assert 'href="/p/acme/threads/restless">restless</a>' in gone
+    assert 'href="/p/acme/threads?q=status%3Aclosed%20flag%3Athrashing"' in gone
