@@ -138,6 +138,8 @@ def test_snippet_language_is_chosen_by_keyboard_alone(page: Page) -> None:
     for name in ("ts", "curl", "lg", "mcp"):
         page.keyboard.press("ArrowRight")
         expect(page.locator(f"#code-{name}")).to_be_visible()
+        box = page.locator(f".snippets .code.{name}")
+        assert box.evaluate("each => each.scrollHeight <= each.clientHeight")
     expect(page.locator("#code-py")).to_be_hidden()
 
 
