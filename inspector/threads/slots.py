@@ -62,6 +62,7 @@ def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
     row, where = ask.where.row, _build_filter(ask)
     total = slots.count_slots(row, at_seq=ask.where.moment.at_seq)
     chosen = asof.read_number(ask.request, "index")
+    last = asof.read_number(ask.request, "to")
     here = max(0, total - 1 if chosen is None else min(chosen, total - 1))
     window = _list_window(row, here, total, where)
     room = chat.PageRoom()
@@ -74,6 +75,7 @@ def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
     return {
         "where": where,
         "chosen": chosen,
+        "chosen_last": chosen if last is None else last,
         "count": _count_shown(where, window, total),
         "bubbles": bubbles,
         "proofs": find_proofs(window),
@@ -201,7 +203,7 @@ SCREEN = Screen(
     panel=screens.build_newest_panel(
         "threads/slots", _build_list, read=_read_filters, order="last"
     ),
-    beyond=("after", "limit", "index"),
+    beyond=("after", "limit", "index", "to"),
     lines=_build_list,
     around=_build_surroundings,
     export=ScreenExport(

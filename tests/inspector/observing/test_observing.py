@@ -64,13 +64,16 @@ def test_observations_are_drawn_and_opened(viewer: Client, agent: Agent) -> None
     assert re.search(rf"not summarised yet\s+<b>{unobserved:,}</b>", page)
     assert f"{unobserved:,} tokens of messages are not summarised yet" in page
     runs = page.partition("Runs, newest first")[2]
-    assert f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}"' in runs
+    told = f"/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}&to="
+    assert f'href="{told}' in runs
     for each in (*seen.log, *seen.chunks):
         assert f'href="?observation={each.page_id}#opened"' in page
     opened = text_of(viewer, f"{PAGE}?observation={seen.chunks[0].page_id}")
     assert "without a model" in opened
     assert "<small>critical</small>" in opened
-    assert f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}"' in opened
+    assert (
+        f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}&to=' in opened
+    )
     assert 'data-live="observer"' not in opened
     replaced = seen.log[0].covers[0].page_id
     assert "replaced by a reflection" in text_of(
@@ -146,7 +149,7 @@ def test_fork_shows_inherited_observations_and_their_thread(
         assert f'href="{address}"' in shown
         opened = text_of(viewer, f"{page}?observation={view.page_id}")
         assert f'href="/p/acme/threads/{NAME}/events/{view.seq}"' in opened
-        assert f'href="/p/acme/threads/forked/slots?index={view.begin}"' in opened
+        assert f'href="/p/acme/threads/forked/slots?index={view.begin}&to=' in opened
         event = viewer.get(f"/p/acme/threads/{NAME}/events/{view.seq}")
         assert event.status_code == 200
 

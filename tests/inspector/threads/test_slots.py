@@ -108,6 +108,9 @@ def test_conversation_window_is_101_messages(viewer: Client, agent: Agent) -> No
     indexes = [bubble.slot.index for bubble in answer.context["bubbles"]]
     assert indexes == list(range(40, 141))
     assert answer.context["links"] == {"older": "index=39", "newer": "index=141"}
+    page = viewer.get(f"{T}/slots?index=90&to=92").content.decode()
+    assert page.count('aria-current="true"> <header>') == 3
+    assert page.count('tabindex="-1" autofocus aria-current="true"') == 1
     last = viewer.get(f"{T}/slots")
     assert [b.slot.index for b in last.context["bubbles"]][-1] == 179
     assert last.context["links"]["newer"] == ""
