@@ -30,7 +30,11 @@
     Object.assign(typed, { id: "q", maxLength: 500, autocomplete: "off", spellcheck: false });
     typed.setAttribute("aria-label", "Search and go to");
     // The browser gives the focus back to where it was.
-    dialog.addEventListener("close", () => dialog.remove());
+    // What still runs would put its answer where nothing is any more.
+    dialog.addEventListener("close", () => {
+      for (const asking of dialog.querySelectorAll("[hx-get], [hx-post]")) htmx.trigger(asking, "htmx:abort");
+      dialog.remove();
+    });
     dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
     dialog.showModal();
     typed.focus();

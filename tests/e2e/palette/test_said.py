@@ -234,6 +234,17 @@ def test_project_scan_streams_hits_until_stopped(many: None, page: Page) -> None
     expect(page.locator(".hit.said")).to_have_count(12)
 
 
+def test_project_scan_ends_with_its_dialog(many: None, page: Page) -> None:
+    page.keyboard.press("Control+k")
+    expect(page.locator("#q")).to_be_focused()
+    page.route("**/search/said", lambda _: None)
+    with page.expect_request("**/search/said") as asked:
+        page.keyboard.type("ferry")
+    with page.expect_event("requestfailed", lambda each: each == asked.value):
+        page.keyboard.press("Escape")
+    expect(page.locator(".palette")).to_have_count(0)
+
+
 @pytest.mark.parametrize("path", ["/p/acme/threads/refund", "/p/acme/"])
 def test_search_dialog_passes_axe(
     refund: Thread, open_page: Callable[..., Page], path: str
