@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from memoryhub import journal
 from memoryhub.journal.writing.activity import activity
@@ -66,6 +66,20 @@ def test_screens_pass_axe_on_a_phone(
     page.goto(path.format(head=observed))
     page.evaluate(AXE.read_text())
     assert page.evaluate(FINDINGS) == []
+
+
+def test_replay_is_whole_on_a_phone(
+    observed: int, open_page: Callable[..., Page]
+) -> None:
+    page = open_page(viewport=PHONE)
+    page.goto(THREAD)
+    for part in ("#turn", "[data-mark=next]", "#speed", "#pin", ".deck .legend"):
+        expect(page.locator(part)).to_be_in_viewport(ratio=1)
+    names = page.locator(".tile .line1 b")
+    assert names.count()
+    assert names.evaluate_all(HIDDEN) == []
+    page.goto("/p/acme/threads")
+    expect(page.locator(".threads .row .health").first).to_contain_text("fine")
 
 
 def test_actions_of_a_thread_stand_below_its_views_on_a_phone(
