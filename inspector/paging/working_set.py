@@ -53,6 +53,7 @@ def draw_fold(scene: ThreadScene, fold: MomentFold) -> Context:
         "reason": _find_reason(fold),
         "bar": bars.draw(found.budget, fold.under_way, at=seq),
         "waiting": found.unmapped[:WAITING],
+        "has_levels": any(cell.level for cell in found.cells),
         "warnings": [*iter_warnings(found, Thresholds.from_project(thread.project))],
         "ungrouped": panels.encode_suffix(
             scene.list_carried_parameters(without="group")
@@ -85,8 +86,14 @@ def iter_warnings(found: Residency, limits: Thresholds) -> Iterable[tuple[str, s
         yield "little can leave", "over 85 % of the room is pinned or protected now"
     if count := len(found.unmapped):
         large = sum(page.too_large for page in found.unmapped)
-        reason = "too large for the working set" if large == count else "found no room"
-        yield "not mapped", f"{count:,} page{'s' if count > 1 else ''} {reason}"
+        pages = "1 page was" if count == 1 else f"{count:,} pages were"
+        reason = (
+            "too large for the working set"
+            if large == count
+            else "stored outside the working set, as the agent asked or for lack of "
+            "room at that time; a fetch brings such a page in"
+        )
+        yield "not mapped", f"{pages} {reason}"
 
 
 PANEL = Panel(template="inspector/paging/working_set/_panel.html", context=draw_scene)

@@ -171,7 +171,7 @@ def _research_topics(life: AgentLife, thread: str) -> None:
     shelves = research.build_findings(life.chance)
     for topic, shelf in enumerate(shelves):
         for number, text in enumerate(shelf):
-            page_id = f"note-{topic}-{number}"
+            page_id = f"source-{topic}-{number}"
             life.client.put_page(thread, page_id, text=text, type="artifact", map=False)
     exchanges = research.iter_rounds(life.chance)
     topics = islice(cycle(research.ORDER), research.QUESTIONS)
@@ -179,7 +179,7 @@ def _research_topics(life: AgentLife, thread: str) -> None:
         question, *found = messages.build_slots(exchange, at=_get_now())
         shown = life.client.begin_turn(thread, [question])["included"]
         for number in range(research.FINDINGS):
-            page_id = f"note-{topic}-{number}"
+            page_id = f"source-{topic}-{number}"
             if page_id in shown:
                 life.client.act_on(thread, page_id, "reference")
             else:

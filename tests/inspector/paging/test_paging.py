@@ -420,6 +420,18 @@ def test_working_set_thrashes_only_by_the_verdict_of_the_title(paged: Thread) ->
     assert "thrashing" not in dict(stuck)
 
 
+def test_working_set_says_why_pages_are_not_in_it(paged: Thread) -> None:
+    found = residency.get_residency(paged, paged.head_seq)
+    page = replace(found.warm[0], unmapped=True, too_large=False)
+    large = replace(page, too_large=True)
+    for warm, words in (
+        ((page, large), "2 pages were stored outside the working set, as the agent"),
+        ((large,), "1 page was too large for the working set"),
+    ):
+        warnings = dict(working_set.iter_warnings(replace(found, warm=warm), DEFAULTS))
+        assert warnings["not mapped"].startswith(words)
+
+
 def test_working_set_explains_each_page_that_left_together(
     agent: Agent, viewer: Client, paged: Thread
 ) -> None:
