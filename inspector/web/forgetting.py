@@ -79,7 +79,7 @@ STATE_WORK: Final[Mapping[str, str]] = MappingProxyType(
 METHODS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "deleted": "deleted",
-        "nulled": "emptied; its position stays",
+        "nulled": "emptied; positions stay",
         "shredded": "destroyed together with its key",
     }
 )
@@ -90,7 +90,7 @@ KEPT: Final[Mapping[str, str]] = MappingProxyType(
         "stays_erased": "keeps what was erased from coming back; keyed digests only",
         "accountability": "records who did what; ids and words of fixed lists only",
         "restores": "repeats erasures after a restore; ids and keyed digests only",
-        "place": "its position stays, without content",
+        "place": "positions stay, without content",
         "fork": "an existing fork reads it",
         "evidence": "another source still supports it",
         "names": "a name is erased with the last thread that has it",

@@ -209,6 +209,8 @@ def test_restore_keeps_history_and_can_be_undone(
     assert f'href="{T}/events/20?seen=18"' in landing
     assert re.search(r"restored from\s+checkpoint after:", landing)
     assert "Nothing differed from the preview" in landing
+    for part in ("keys", "notes", "task"):
+        assert f'href="{T}/{part}">{part}</a' in landing
     assert f'href="{T}/checkpoints/19/restore?part=keys' in landing
     assert 'class="saved"' not in text_of(browser("viewer"), where)
     assert keys.get_key(row_of(desk), "seat").value == "14C"
