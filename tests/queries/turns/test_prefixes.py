@@ -141,6 +141,9 @@ def test_prefix_is_rounded_to_blocks_and_priced(
     expected = (rounded.prefix_tokens * 0.5 + rest * 2.0) / 1e6
     assert cost.name == "small"
     assert cost.amount == pytest.approx(expected)
+    settings.PRICES = {"even": Price(price=2.0)}  # type: ignore[attr-defined]  # a fixture
+    (cost,) = prefixes.get_lens(paged, turn).costs
+    assert cost.amount == pytest.approx(rounded.tokens * 2.0 / 1e6)
     settings.PRICES = {}  # type: ignore[attr-defined]  # a fixture
     assert prefixes.get_lens(paged, turn).costs == ()
 
