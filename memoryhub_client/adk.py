@@ -15,6 +15,8 @@ The service answers as `InMemorySessionService` of google-adk 2.13, but:
 - An event is refused with `StaleSessionError` if its session has newer events.
 - State is JSON without U+0000, at most 198 names at once; others raise errors.
 - An event and its state are several writes. Append an event again if that failed.
+- An event that no request holds (1 MiB, unless the hub takes more) is `TooLarge`; then
+  nothing of it is written.
 - A deleted session's messages are struck: lists, requests and searches leave them out,
   and only an erasure of the thread or its person takes their texts.
 
@@ -182,6 +184,8 @@ class MemoryHubSessionService(BaseSessionService):
         key = build_name("event.", event.id)
         about = {**stored.about, "last_update_time": event.timestamp}
         scopes = split_state(dump_state(event))
+        # Before the first write, since an event may be larger than a request.
+        batches = cut_batches(build_event_slots(stored, event), self.hub.body_bytes)
         changes = [
             set_key(key, None),
             set_key(KEY, about),
@@ -198,7 +202,7 @@ class MemoryHubSessionService(BaseSessionService):
                 raise StaleSessionError(message) from refusal
             seq, has_event = stored.seq, await self._has_event(stored, event.id)
         if not has_event:
-            for batch in cut_batches(build_event_slots(stored, event)):
+            for batch in batches:
                 await self.hub.send(slots.append_batch(name, batch))
         await self._write_shared(session.app_name, session.user_id, scopes)
         if has_event:

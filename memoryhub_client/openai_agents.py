@@ -7,9 +7,10 @@ result = await Runner.run(agent, "Hello", session=session)
 Items come back as they were added, and the hub finds them by words and shows them as a
 conversation. `pop_item` and `clear_session` strike messages out: they leave every list,
 request and search, replay still shows them, and only an erasure takes their texts.
-More than 200 items, or 900 KB, are added in several steps. An item that the hub has
-erased is left out. U+0000 and half a surrogate pair are refused. A fork can't pop what
-it inherited.
+More than 200 items, or 900 KB, are added in several steps. An item that no request
+holds (1 MiB, unless the hub takes more) is refused before the first one. An item that
+the hub has erased is left out. U+0000 and half a surrogate pair are refused. A fork
+can't pop what it inherited.
 """
 
 from __future__ import annotations
@@ -71,10 +72,15 @@ class MemoryHubSession:
         return items[::-1]
 
     async def add_items(self, items: list[Item]) -> None:
-        """Append items, 200 in one step. Raises Problem, Unreachable."""
+        """Append items, 200 in one step. Raises Problem, Unreachable.
+
+        TooLarge for an item that no request holds: then none is appended.
+        """
+        built = [_build_slot(item) for item in items]
+        batches = cut_batches(built, self._hub.body_bytes)
         if items:
             await self._name_person()
-        for batch in cut_batches([_build_slot(item) for item in items]):
+        for batch in batches:
             await self._hub.send(slots.append_batch(self.thread, batch))
 
     async def pop_item(self) -> Item | None:

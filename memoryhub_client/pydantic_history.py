@@ -17,6 +17,8 @@ The store answers as `InMemoryConversationStore` of pydantic-ai 2.68, but:
   requests and searches leave them out, and only an erasure takes their texts.
 - A fork has copies of the messages that it shares, so it outlives an erased thread.
 - A save that loses a race strikes the messages that it had written.
+- A save with a message that no request holds (1 MiB, unless the hub takes more) is
+  `TooLarge` and writes nothing.
 """
 
 from __future__ import annotations
@@ -126,14 +128,15 @@ class MemoryHubConversationStore(ConversationStore):
                 entries = [*await self.read_history(first), *entries]
             except LookupError as gone:
                 raise ConversationConflict(record.conversation_id) from gone
+        built = [slot for entry in entries for slot in build_entry_slots(entry)]
+        batches = cut_batches(built, self.hub.body_bytes)
         if stored is None:
             making: Making = {"labels": LABELS}
             if self.scope_is_user_id and record.scope:
                 making["user_id"] = record.scope
             await self.hub.send(threads.put(name, **making))
-        built = [slot for entry in entries for slot in build_entry_slots(entry)]
         indexes: list[int] = []
-        for batch in cut_batches(built):
+        for batch in batches:
             appended = await self.hub.send(slots.append_batch(name, batch))
             indexes += [each["index"] for each in appended["items"]]
         text = _RECORD.dump_json(record).decode()

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, TypeVar
 
 import httpx2
 
+from memoryhub_client.batches import BODY_BYTES
 from memoryhub_client.problems import Unreachable, build_problem, parse_retry_after
 from memoryhub_client.requests import Answer, Feed, Request
 
@@ -28,11 +29,12 @@ SILENCE_SECONDS = 40.0
 
 
 class Patience(TypedDict, total=False):
-    """Limits of repeats; in seconds, except `retries`."""
+    """Limits of repeats, in seconds except `retries`, and bytes of a request."""
 
     retries: int
     longest_wait: float
     timeout: float
+    body_bytes: int
 
 
 class Transport:
@@ -40,6 +42,8 @@ class Transport:
 
     A repeatable request is repeated up to `retries` times, after the seconds in
     Retry-After or after growing waits. A wait above `longest_wait` raises instead.
+    `body_bytes` is the hub's MEMORYHUB_BODY_BYTES: adapters refuse what is larger
+    before they write anything.
     """
 
     def __init__(
@@ -50,12 +54,14 @@ class Transport:
         retries: int = 5,
         longest_wait: float = 30.0,
         timeout: float = 30.0,
+        body_bytes: int = BODY_BYTES,
     ) -> None:
         self.base = url.rstrip("/") + "/api/v1"
         self.headers = {"Authorization": f"Bearer {key}"}
         self.retries = retries
         self.longest_wait = longest_wait
         self.timeout = timeout
+        self.body_bytes = body_bytes
 
     def build(self, request: Request[Any], http: Http, *, live: bool) -> httpx2.Request:
         headers = {**self.headers, **request.headers}

@@ -41,7 +41,17 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RunUsage
 
-from memoryhub_client import AsyncClient, Gone, erasures, searches, slots, subjects
+from memoryhub_client import (
+    AsyncClient,
+    Gone,
+    NotFound,
+    TooLarge,
+    erasures,
+    searches,
+    slots,
+    subjects,
+    threads,
+)
 from memoryhub_client.kept_items import find_item
 from memoryhub_client.pydantic_history import KIND, MemoryHubConversationStore
 from tests.harness.instances import Instance, Server
@@ -250,6 +260,18 @@ async def test_save_at_once_with_another_is_a_conflict(
     assert f"[{stored}]".encode() == dump(RAW)
     # The saves that lost have struck theirs.
     assert [*texts] == [entry.id for entry in entries]
+
+
+async def test_save_with_a_message_beyond_a_request_writes_nothing(
+    client: AsyncClient, store: MemoryHubConversationStore
+) -> None:
+    picture = BinaryContent(b"\0" * 900_000, media_type="image/png")
+    said = [ModelRequest([UserPromptPart(["Look:", each])]) for each in ("", picture)]
+    with pytest.raises(TooLarge, match="Item 2 of 2"):
+        await store.save(Conversation(conversation_id="large", messages=[*said]))
+    assert await store.load("large") is None
+    with pytest.raises(NotFound):
+        await client.send(threads.get("pydantic-ai:large"))
 
 
 async def test_deleted_conversation_leaves_lists_and_searches(

@@ -20,7 +20,7 @@ from google.genai.types import Blob, Content, FunctionCall, FunctionResponse, Pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub_client import AsyncClient, keys, slots, threads
+from memoryhub_client import AsyncClient, TooLarge, keys, slots, threads
 from memoryhub_client.adk import MemoryHubSessionService
 
 REFUSALS = AlreadyExistsError, SessionNotFoundError
@@ -187,6 +187,15 @@ async def try_stale_sessions() -> None:
         session = await service.get_session(**where)
         assert session
         assert [each.id for each in session.events][1:] == [late.id]
+        # A picture that no request holds: not even the event's key is written.
+        picture = Part(inline_data=Blob(mime_type="image/png", data=b"\0" * 900_000))
+        large = Event(author="user", content=Content(parts=[picture]))
+        try:
+            await service.append_event(session, large)
+            raise AssertionError("an event beyond a request was taken")
+        except TooLarge:
+            listing = keys.list_all(thread, glob=f"event.{large.id}")
+            assert not [each async for each in hub.each(listing)]
         await service.delete_session(**where)
         assert not [each async for each in hub.each(slots.list_all(thread))]
 
