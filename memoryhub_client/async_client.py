@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from itertools import count
 from typing import Any, Self, Unpack
 
@@ -13,6 +13,7 @@ import httpx2
 from memoryhub_client.problems import Unreachable
 from memoryhub_client.requests import Answer, Download, Feed, Listing, Request
 from memoryhub_client.transport import (
+    CUT,
     DROPPED,
     FeedPosition,
     Patience,
@@ -51,21 +52,27 @@ class AsyncClient(Transport):
             cursor = part["next"]
 
     async def follow(self, request: Feed) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield events as they happen, each once, across dropped connections.
+        """Yield events as they happen, each once, for as long as the caller waits.
 
+        A hub that stops is asked again, each 8 s at last, and the feed goes on after
+        the last event. Raises Unreachable if the hub has not answered yet, and Problem.
         Close an unfinished iteration with `contextlib.aclosing`, or its connection
         stays open.
         """
         following = FeedPosition(request)
         while True:
-            with suppress(*DROPPED):
+            cut: Exception | None = None
+            try:
                 async with aclosing(await self._open(following.request, live=True)) as (
                     response
                 ):
+                    following.was_open = True
                     source = httpx2.EventSource(response, max_event_size=None)
                     async for sent in source:
                         yield following.take(sent)
-            await asyncio.sleep(following.compute_pause())
+            except CUT as failure:
+                cut = failure
+            await asyncio.sleep(following.compute_pause(cut))
 
     async def download(self, request: Download) -> AsyncGenerator[bytes, None]:
         """Yield the file in pieces. Raises Unreachable if the connection drops."""

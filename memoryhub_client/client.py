@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import closing, suppress
+from contextlib import closing
 from itertools import count
 from typing import Any, Self, Unpack
 
@@ -13,6 +13,7 @@ import httpx2
 from memoryhub_client.problems import Unreachable
 from memoryhub_client.requests import Answer, Download, Feed, Listing, Request
 from memoryhub_client.transport import (
+    CUT,
     DROPPED,
     FeedPosition,
     Patience,
@@ -50,16 +51,22 @@ class Client(Transport):
             cursor = part["next"]
 
     def follow(self, request: Feed) -> Generator[dict[str, Any], None, None]:
-        """Yield events as they happen, each once, across dropped connections."""
+        """Yield events as they happen, each once, for as long as the caller waits.
+
+        A hub that stops is asked again, each 8 s at last, and the feed goes on after
+        the last event. Raises Unreachable if the hub has not answered yet, and Problem.
+        """
         following = FeedPosition(request)
         while True:
-            with (
-                suppress(*DROPPED),
-                closing(self._open(following.request, live=True)) as response,
-            ):
-                for sent in httpx2.EventSource(response, max_event_size=None):
-                    yield following.take(sent)
-            time.sleep(following.compute_pause())
+            cut: Exception | None = None
+            try:
+                with closing(self._open(following.request, live=True)) as response:
+                    following.was_open = True
+                    for sent in httpx2.EventSource(response, max_event_size=None):
+                        yield following.take(sent)
+            except CUT as failure:
+                cut = failure
+            time.sleep(following.compute_pause(cut))
 
     def download(self, request: Download) -> Generator[bytes, None, None]:
         """Yield the file in pieces. Raises Unreachable if the connection drops."""

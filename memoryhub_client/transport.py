@@ -9,7 +9,12 @@ from typing import Any, TypedDict, TypeVar
 import httpx2
 
 from memoryhub_client.batches import BODY_BYTES
-from memoryhub_client.problems import Unreachable, build_problem, parse_retry_after
+from memoryhub_client.problems import (
+    Problem,
+    Unreachable,
+    build_problem,
+    parse_retry_after,
+)
 from memoryhub_client.requests import Answer, Feed, Request
 
 Http = TypeVar("Http", httpx2.Client, httpx2.AsyncClient)
@@ -20,6 +25,8 @@ DROPPED = (
     httpx2.RemoteProtocolError,
     httpx2.TimeoutException,
 )
+#: What ends a request of a feed, if it is not refused for good.
+CUT = (*DROPPED, Unreachable, Problem)
 #: Statuses of a proxy before a starting server, and ours for a full queue.
 PASSING = {502, 503, 504}
 
@@ -126,6 +133,8 @@ class FeedPosition:
 
     def __init__(self, request: Feed) -> None:
         self.request = request
+        #: Whether the hub has answered: until then its address may be wrong.
+        self.was_open = False
         self._cuts = 0
 
     def take(self, sent: httpx2.ServerSentEvent) -> dict[str, Any]:
@@ -134,7 +143,18 @@ class FeedPosition:
         self._cuts = 0
         return event
 
-    def compute_pause(self) -> float:
-        """Count a cut and return the seconds until the next request."""
+    def compute_pause(self, failure: Exception | None = None) -> float:
+        """Count a cut and return the seconds until the next request.
+
+        Raises the failure of a feed that was never open, and any refusal but that of
+        a hub which is starting, stopping or full.
+        """
+        asked = 0.0
+        if isinstance(failure, Problem):
+            if failure.status not in PASSING:
+                raise failure
+            asked = failure.retry or 0.0
+        if isinstance(failure, (Problem, Unreachable)) and not self.was_open:
+            raise failure
         self._cuts += 1
-        return compute_backoff(self._cuts - 1)
+        return max(asked, compute_backoff(self._cuts - 1))

@@ -24,6 +24,8 @@ class Line:
     #: Number of answer bytes after which a connection drops, even within an event.
     carries: int = sys.maxsize
     opened: int = 0
+    #: Bytes of answers that came to the client.
+    carried: int = 0
     _lines: list[socket.socket] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -40,6 +42,11 @@ class Line:
         """Wait until so many connections have been opened in all."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.opened >= count, PATIENCE)
+
+    def await_answer(self) -> None:
+        """Wait until a part of an answer has come to the client."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.carried, PATIENCE)
 
     def serve(self) -> None:
         while True:
@@ -70,6 +77,9 @@ class Line:
                     break
                 near.sendall(received)
                 left -= len(received)
+                with self._changed:
+                    self.carried += len(received)
+                    self._changed.notify_all()
         end(near)
 
 

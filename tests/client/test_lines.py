@@ -129,6 +129,27 @@ def test_feed_waits_for_new_events(
     assert line.opened == 2
 
 
+def test_feed_outlasts_more_failures_than_a_request_is_repeated(
+    connect: Connect, served: Server, line: Line, key: str
+) -> None:
+    with Client(served.url, key) as writer:
+        writer.send(threads.put("talk"))
+
+        def leave_then_write() -> None:
+            line.await_answer()
+            line.lose = 3
+            line.cut_lines()
+            line.await_opened(5)
+            writer.send(slots.append("talk", SLOT))
+
+        other = threading.Thread(target=leave_then_write)
+        other.start()
+        reader = connect(line.url, key, retries=0)
+        found = reader.follow(events.list_all("talk", after="1"), 1)
+        other.join()
+    assert [each["seq"] for each in found] == [2]
+
+
 # Servers
 
 SLOW = {"MEMORYHUB_KEY_REQUESTS_PER_SECOND": "1", "MEMORYHUB_KEY_BURST": "1"}
