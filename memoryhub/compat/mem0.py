@@ -49,15 +49,10 @@ UPDATES = 20
 #: Words of a query that are searched for; mem0's clients send whole messages.
 QUERY_WORDS, QUERY_CHARACTERS = 60, 900
 
-#: Fields of bodies. Those that tell mem0's models or versions something mean nothing
-#: here; any other field would change what is kept or found, and is refused.
-_SHARED = frozenset({*ENTITIES, "filters", "version", "output_format", "enable_graph"})
-_ADD = frozenset(
-    {
-        *("messages", "metadata", "infer", "async_mode", "includes", "excludes"),
-        *("custom_categories", "custom_instructions", "agent_custom_instructions"),
-    }
-)
+#: Fields of bodies. Those that tell mem0's versions something mean nothing here; any
+#: other field would change what is kept or found, and is refused.
+_SHARED = frozenset({*ENTITIES, "filters", "version", "output_format"})
+_ADD = frozenset({"messages", "metadata", "infer", "async_mode"})
 _SEARCH = frozenset(
     {
         *("query", "top_k", "threshold", "rerank", "fields", "keyword_search"),

@@ -383,14 +383,23 @@ def test_options_that_would_change_what_is_kept_are_refused(
     mem0: Any, connect: Connect
 ) -> None:
     client = connect()
-    (memory,) = client.add("I like tea", custom_instructions="Be terse", **ANN)[
-        "results"
-    ]
+    (memory,) = client.add("I like tea", async_mode=False, **ANN)["results"]
     refused = pytest.raises(mem0.exceptions.ValidationError, match="served")
-    with refused:
-        client.add("x", expiration_date="2026-12-31", **ANN)
+    for options in (
+        {"expiration_date": "2026-12-31"},
+        {"custom_instructions": "Be terse"},
+        {"agent_custom_instructions": "Be terse"},
+        {"custom_categories": [{"food": "meals"}]},
+        {"includes": "food"},
+        {"excludes": "food"},
+        {"enable_graph": True},
+    ):
+        with refused:
+            client.add("x", **options, **ANN)
     with refused:
         client.search("x", filters=ANN, categories=["food"])
+    with refused:
+        client.get_all(filters=ANN, enable_graph=True)
     with pytest.raises(mem0.exceptions.ValidationError, match="expire"):
         client.update(memory["id"], expiration_date="2026-12-31")
     kept = client.update(memory["id"], expiration_date=None)
