@@ -125,6 +125,8 @@ class Command(Base):
         if options["format"] == bundle_import.FORMAT:
             bundle_import.run(self, options, self._require_project)
             return
+        if options["keys"] is not None:
+            self._refuse_usage("--keys goes with --format bundle only.")
         read_as = self._read_options(options)
         began = time.monotonic()
         with ExitStack() as stack:
@@ -293,7 +295,8 @@ class Command(Base):
             formats_read = ", ".join([*formats.FORMATS, checkpoint_files.FORMAT])
             self._refuse_usage(
                 "The file is none of the formats that are read, by its first record "
-                f"(unknown_format): {formats_read}. See import --help."
+                f"(unknown_format): {formats_read}. The export of a person comes in "
+                "by --format bundle. See import --help."
             )
         if read_as.thread is not None and name != "chat":
             self._refuse_usage("--thread goes with --format chat only.")

@@ -36,9 +36,10 @@ it was backed up and when a retired one may go. Prints no key. Exit code 1 when
 something needs you."""
 
 ABOUT_BACKUP: Final = """\
-Write the ring, sealed under a passphrase, to a new file. The passphrase is asked
-for, or read from the first line of stdin. It can not be recovered: a backup
-without its passphrase is worth nothing. Make a new backup after each rotation."""
+Write the ring, sealed under a passphrase, to a new file. The passphrase, of 12
+characters or more, is asked for, or read from the first line of stdin. It can not
+be recovered: a backup without its passphrase is worth nothing. Make a new backup
+after each rotation."""
 
 ABOUT_RESTORE: Final = """\
 Put the ring of a backup in its place. Never over a ring that exists: move that

@@ -302,6 +302,8 @@ def test_taken_thread_name_is_reported_by_bundle_import(
 
 def test_bundle_is_refused_as_a_run_file(path: Path, zeta: Project) -> None:
     """Try row 138 of the bad inputs the other way round."""
-    assert "unknown_format" in require_refusal(
-        "import", path, "--project", "zeta", code=2
-    )
+    line = require_refusal("import", path, "--project", "zeta", code=2)
+    assert "unknown_format" in line
+    assert "--format bundle" in line
+    words = ("import", path, "--project", "zeta", "--keys", path)
+    assert "--format bundle" in require_refusal(*words, code=2)
