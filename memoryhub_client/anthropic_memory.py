@@ -8,7 +8,9 @@ Texts and errors are those of `BetaLocalFilesystemMemoryTool` of anthropic 2.14,
 - A folder without files does not exist.
 - A file holds 64 KiB without U+0000, a path 1,000 bytes, and a subject 200 blocks.
 - The size of each folder is shown as 4K.
-- Every failure is a `ToolError`; the SDK's tool raises errors of Python as well.
+- Every failure is a `ToolError`; the SDK's tool raises errors of Python as well. What a
+  file system refuses names the path, where the SDK's tool runner gives the model
+  `NotADirectoryError(20, 'Not a directory')`; half a surrogate pair has words, too.
 
 A lost update is impossible: each write names the version of the block that it is based
 on, and a command that was slower than another writer starts again. Each file of a
@@ -170,15 +172,22 @@ CommandSteps = Callable[[FileStore, Any], Steps[str]]
 def run_command(steps: CommandSteps, files: FileStore, command: Any) -> Steps[str]:
     """Run a command, again if another writer was faster. Raises ToolError only.
 
-    Errors of Python, also of a command without a field, have the texts that the SDK's
-    tool runner gives the model for them.
+    Other errors of Python, such as that of a command without a field, have the texts
+    that the SDK's tool runner gives the model for them.
     """
     for left in reversed(range(TRIES)):
         try:
             return (yield from steps(files, command))
         except FileRefusal as refusal:
             raise ToolError(str(refusal)) from refusal
-        except (AttributeError, OSError, TypeError, ValueError) as failure:
+        except OSError as failure:
+            raise ToolError(str(failure)) from failure
+        except UnicodeEncodeError as failure:
+            # Its own text is the whole content that the model sent.
+            half = ord(failure.object[failure.start])
+            text = f"U+{half:04X} is half a surrogate pair, which no text can hold."
+            raise ToolError(text) from failure
+        except (AttributeError, TypeError, ValueError) as failure:
             raise ToolError(repr(failure)) from failure
         except Problem as refusal:
             slower = refusal.code in ("stale", "name_taken")
@@ -219,7 +228,7 @@ def create_file(files: FileStore, command: CreateCommand) -> Steps[str]:
     path = parse_path(command.path)
     tree = yield from files.list_files()
     if tree.has_file_above(path):
-        raise build_os_error(errno.ENOTDIR)
+        raise build_os_error(errno.ENOTDIR, command.path)
     if tree.has_path(path):
         raise FileRefusal(f"File {command.path} already exists")
     yield from files.create_file(path, command.file_text)
@@ -296,7 +305,7 @@ def rename_path(files: FileStore, command: RenameCommand) -> Steps[str]:
         raise FileRefusal(f"The destination {command.new_path} already exists")
     found = tree.list_below(old)
     if number := find_rename_error(tree, old, new):
-        raise build_os_error(number)
+        raise build_os_error(number, command.old_path, command.new_path)
     moves = [(file, new + file.path.removeprefix(old)) for file in found]
     moved = yield from files.move_files(moves)
     if not moved:

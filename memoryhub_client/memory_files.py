@@ -79,12 +79,13 @@ def parse_path(path: str) -> str:
     below = "/".join(parts[1:])
     longest = max(len(part.encode()) for part in parts)
     if longest > MAX_PART or len(below.encode()) > MAX_PATH:
-        raise build_os_error(errno.ENAMETOOLONG)
+        raise build_os_error(errno.ENAMETOOLONG, path)
     return below
 
 
-def build_os_error(number: int) -> OSError:
-    return OSError(number, os.strerror(number))
+def build_os_error(number: int, path: str, other: str | None = None) -> OSError:
+    """Build the error of a file system, about one path or a rename's two."""
+    return OSError(number, os.strerror(number), path, None, other)
 
 
 def build_block_name(path: str, generation: int = 1) -> str:

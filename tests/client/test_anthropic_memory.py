@@ -77,11 +77,16 @@ async def _wait(done: Any) -> Any:
 
 
 def call(tool: Any, *raised: type[Exception], **command: Any) -> str:
-    """Return the text for the model, as the SDK's tool runner makes it."""
+    """Return the text for the model, as the SDK's tool runner makes it.
+
+    An error of a file system is without its paths, which the SDK's tool has elsewhere.
+    """
     try:
         return str(tool.call(command))
     except ToolError as refusal:
-        return f"error: {refusal.content}"
+        return re.sub(r"(?s)(\[Errno .*?): '.*", r"\1", f"error: {refusal.content}")
+    except OSError as failure:
+        return f"error: [Errno {failure.errno}] {failure.strerror}"
     except raised as failure:
         return f"error: {failure!r}"
 
@@ -234,10 +239,10 @@ def test_key_without_the_scope_gets_the_error_of_the_tool(
     [
         ("/memories/a", "x" * 10_000_000, "The file would have 10000000 bytes. A file"),
         ("/memories/a", "a\0", "The memory refused the command: `text` takes texts"),
-        ("/memories/a", "\ud800", "UnicodeEncodeError("),
-        ("/memories/\ud800", "", "UnicodeEncodeError("),
-        (f"/memories/{'x' * 256}", "", "OSError(36, 'File name too long')"),
-        (f"/memories{'/x' * 501}", "", "OSError(36, 'File name too long')"),
+        ("/memories/a", "a\ud800", "U+D800 is half a surrogate pair"),
+        ("/memories/\udfff", "", "U+DFFF is half a surrogate pair"),
+        (f"/memories/{'x' * 256}", "", "[Errno 36] File name too long"),
+        (f"/memories{'/x' * 501}", "", "[Errno 36] File name too long"),
         ("/memories/" + "../" * 9 + "memories/a", "", "Path /memories/../"),
     ],
 )
@@ -247,6 +252,16 @@ def test_tool_refuses_what_a_block_can_not_hold(
     made = call(tool, command="create", path=path, file_text=text)
     assert made.startswith(f"error: {error}")
     assert tool.call({"command": "view", "path": "/memories"}) == EMPTY
+
+
+def test_error_of_a_file_system_names_the_path(tool: HubMemoryTool) -> None:
+    call(tool, command="create", path="/memories/d", file_text="a")
+    below, refused = "/memories/d/b.txt", r"\[Errno 20\] Not a directory: "
+    with pytest.raises(ToolError, match=f"^{refused}'{below}'$"):
+        tool.call({"command": "create", "path": below, "file_text": "a"})
+    renamed = {"command": "rename", "old_path": "/memories/d", "new_path": below}
+    with pytest.raises(ToolError, match=f"^{refused}'/memories/d' -> '{below}'$"):
+        tool.call(renamed)
 
 
 EMPTY = (
