@@ -26,7 +26,7 @@ from memoryhub.queries.verify import (
     verification,
 )
 from memoryhub.services.forget import ledgers
-from memoryhub.vault.proof import signing
+from memoryhub.vault.proof import chains, signing
 
 #: Faults of the anchors, in words, by code.
 ANCHOR_TEXTS: Mapping[str, str] = MappingProxyType(
@@ -39,6 +39,18 @@ ANCHOR_TEXTS: Mapping[str, str] = MappingProxyType(
         "threads_missing": "threads that it vouches for are not there",
         "audit_anchor": "the audit log does not reach to where it says",
     }
+)
+
+#: Said of a difference while an erasure of the thread's subject is under way.
+ERASING = (
+    ", while an erasure of its person is under way, which may be why: verify once more "
+    f"when it is over. `{PROGRAM} forget --resume` goes on with it without a server."
+)
+#: Said of a ledger that the keys database is behind, as after a restore.
+LEDGER_AHEAD = (
+    "the ledger has lines that the keys database does not know of: a backup was "
+    "restored from before some erasures. Leave the ledger as it is, and run: "
+    f"{PROGRAM} forget --replay"
 )
 
 
@@ -122,10 +134,12 @@ class Command(Base):
                 thread, progress=progress.add, origins=origins
             )
             if difference is not None:
+                difference = verification.confirm(difference, thread.id)
+            if difference is not None:
                 progress.close()
                 raise CommandError(
                     f"thread {thread.id} differs at event {difference.seq}: "
-                    f"{difference.what}",
+                    f"{difference.what}{ERASING if difference.erasing else ''}",
                     returncode=1,
                 )
             checked += 1
@@ -156,6 +170,8 @@ class Command(Base):
             try:
                 check()
             except LedgerBrokenError as broken:
+                if broken.detail.get("what") == chains.AHEAD:
+                    raise CommandError(LEDGER_AHEAD, returncode=1) from None
                 raise CommandError(
                     f"the {what}: {broken.sentence}", returncode=1
                 ) from None

@@ -23,7 +23,8 @@ def iter_drifted() -> Iterator[UUID]:
     out = (Subject.State.ERASING, Subject.State.ERASED)
     rows = Subject.objects.exclude(state__in=out).order_by("id")
     for subject in rows.values_list("id", flat=True).iterator(chunk_size=200):
-        if has_drifted(subject):
+        # An erasure may have begun since the subject was listed.
+        if has_drifted(subject) and rows.filter(id=subject).exists():
             yield subject
 
 

@@ -5,13 +5,14 @@ Never writes. Reads every event of the thread, in batches.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Model
+from django.db.models import Exists, Model, OuterRef
 
 from memoryhub.errors import Refusal
 from memoryhub.journal.log import chain, log, snapshots
@@ -22,6 +23,7 @@ from memoryhub.kernel import state_json
 from memoryhub.kernel.replay import RecordedEvent, evolve
 from memoryhub.kernel.state.erased import resolve_places
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
@@ -42,6 +44,14 @@ from memoryhub.queries.verify.page_verification import PageWalk
 
 #: Columns of slots and turns that later events write.
 _LATER = ("erased", "struck_seq", "packed_seq")
+#: States in which an erasure changes events, rows and names of its threads.
+_CHANGING = (
+    Erasure.State.FENCED,
+    Erasure.State.TOMBSTONED,
+    Erasure.State.KEY_DESTROYED,
+)
+#: Seconds that `confirm` waits for an erasure, and between two of its reads.
+CONFIRM_SECONDS, _PAUSE_SECONDS = 60.0, 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +61,8 @@ class Difference:
     seq: int
     #: A closed word, e.g. `chain`, `payload`, `slot_rows`.
     what: str
+    #: An erasure of the thread's subject was changing the thread at the last read.
+    erasing: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +118,45 @@ def verify(
         return found or _check_terms(thread) or _check_anchor(thread)
     except Refusal as refusal:
         return Difference(seq=walk.state.seq + 1, what=refusal.code)
+
+
+def confirm(
+    difference: Difference,
+    thread: UUID,
+    *,
+    wait: Callable[[float], None] = time.sleep,
+) -> Difference | None:
+    """Return the difference of a thread that is read anew, or None if it is whole.
+
+    An erasure changes what `verify` reads one after the other. While an erasure of the
+    subject is under way, reads again, for at most `CONFIRM_SECONDS`. Reads every event
+    of the thread each time.
+    """
+    until = time.monotonic() + CONFIRM_SECONDS
+    while True:
+        before = _find_erasure_mark(thread)
+        row = Thread.objects.select_related("subject").filter(id=thread).first()
+        if row is None:
+            return difference
+        found = verify(row)
+        if found is None:
+            return None
+        after = _find_erasure_mark(thread)
+        if before == after and not (after and after[0]):
+            return found
+        if time.monotonic() >= until:
+            return replace(found, erasing=True)
+        wait(_PAUSE_SECONDS)
+
+
+def _find_erasure_mark(thread: UUID) -> tuple[bool, str, int] | None:
+    """Find whether an erasure changes the thread, and what any erasure leaves changed.
+
+    One query.
+    """
+    open_ = Erasure.objects.filter(subject=OuterRef("subject"), state__in=_CHANGING)
+    rows = Thread.objects.filter(id=thread)
+    return rows.values_list(Exists(open_), "status", "subject__epoch").first()
 
 
 def _check_terms(thread: Thread) -> Difference | None:

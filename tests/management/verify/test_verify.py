@@ -14,10 +14,12 @@ from django.db import connection
 
 from memoryhub.management import progress
 from memoryhub.models.events import Event
+from memoryhub.models.keys import NewestLine
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
+from memoryhub.queries.verify import verification
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import ledger
 from memoryhub.workers.anchors import move
@@ -189,6 +191,28 @@ def test_verify_of_a_damaged_ledger_exits_1(agent: Agent) -> None:
     refused = require_refusal("verify", "--all")
     assert refused.returncode == 1
     assert "the ledger" in str(refused)
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "keys"])
+def test_verify_of_an_older_keys_database_names_the_replay(agent: Agent) -> None:
+    finish(confirm(plan(make_person(agent, "ann"))))
+    NewestLine.objects.using("keys").all().delete()
+    refused = str(require_refusal("verify", "--all"))
+    assert "forget --replay" in refused
+    assert "good copy" not in refused
+
+
+@pytest.mark.no_replay
+@pytest.mark.django_db(transaction=True)
+def test_verify_says_that_an_erasure_is_under_way(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = make_person(agent, "ann")
+    confirm(plan(subject))
+    Slot.objects.filter(thread__subject=subject).delete()
+    monkeypatch.setattr(verification, "CONFIRM_SECONDS", 0.0)
+    refused = require_refusal("verify", "--all")
+    assert "slot_rows, while an erasure of its person is under way" in str(refused)
 
 
 def test_rebuild_repairs_rows_and_counts_them(agent: Agent) -> None:
