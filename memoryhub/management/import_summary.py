@@ -66,7 +66,7 @@ class Summary:
         counts = self.counts
         rows = {
             "imported": f"{counts.runs:,}",
-            "present": f"{counts.present:,}",
+            "present": self._render_present(),
             "erased": f"{counts.erased:,}",
             "skipped": f"{counts.skipped:,}",
             "slots": f"{counts.slots:,}",
@@ -83,6 +83,14 @@ class Summary:
         if not self.complete:
             lines.append("Stopped. What came before is in; repeat to go on.")
         return "\n".join(lines)
+
+    def _render_present(self) -> str:
+        """Render what was there before: threads, then blocks and claims, if any."""
+        counts = self.counts
+        knowledge = {"blocks": counts.present_blocks, "claims": counts.present_claims}
+        threads = counts.present - sum(knowledge.values())
+        named = [f"{name} {times:,}" for name, times in knowledge.items() if times]
+        return ", ".join([f"{threads:,}", *named])
 
     def _build_knowledge(self) -> dict[str, str]:
         """Build the rows of blocks and claims, if any were written."""

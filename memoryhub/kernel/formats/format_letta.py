@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any
 
@@ -55,7 +56,9 @@ _BLOCK = frozenset({
     *("id", "label", "value", "description", "read_only", "created_at", "updated_at"),
 })  # fmt: skip
 #: Members of a message that only name where the message stood.
-_MESSAGE = frozenset({"type", "agent_id", "sender_id", "batch_item_id", "group_id"})
+_MESSAGE = frozenset({"type", "agent_id", "batch_item_id"})
+#: Members of a message that are left out and counted.
+_LEFT_OUT = frozenset({"group_id", "sender_id"})
 _ODD = re.compile(r"[^A-Za-z0-9._:@-]")
 _MAX_NAME = 128
 
@@ -144,7 +147,7 @@ def _list_objects(value: Any) -> list[Members]:
 
 
 def _count_members(
-    parts: Counter[str], prefix: str, value: Members, read: frozenset[str]
+    parts: Counter[str], prefix: str, value: Members, read: AbstractSet[str]
 ) -> None:
     """Count the members that are not read: elements of lists, else one each."""
     for name, member in value.items():
@@ -199,6 +202,7 @@ def _read_agent(
         calls, messages = Calls(), list[ImportedMessage]()
         for index, sent in enumerate(_list_objects(agent.get("messages"))):
             nth = index
+            _count_members(parts, "message.", sent, sent.keys() - _LEFT_OUT)
             content = _build_content(sent)
             if content is None:
                 parts["message.empty"] += 1
@@ -239,7 +243,8 @@ def _build_content(sent: Members) -> Members | None:
     content = {
         name: value
         for name, value in sent.items()
-        if name not in _MESSAGE and (name == "approve" or not is_empty(value))
+        if name not in _MESSAGE | _LEFT_OUT
+        and (name == "approve" or not is_empty(value))
     }
     calls = {each.get("id") for each in _list_objects(sent.get("tool_calls"))}
     words = content.pop("content", None)
@@ -249,8 +254,11 @@ def _build_content(sent: Members) -> Members | None:
     returns = _list_objects(content.pop("tool_returns", None))
     returns += [each for each in approvals if "approve" not in each]
     if returns:
-        words = _merge_results(words, returns)
-        content.pop("tool_call_id", None)
+        # Older files name the call of the first result in the message alone.
+        own = content.pop("tool_call_id", None)
+        first, *others = returns
+        named = {**first, "tool_call_id": first.get("tool_call_id") or own}
+        words = _merge_results(words, [named, *others])
     if decided := [each for each in approvals if "approve" in each]:
         content["approvals"] = decided
     role = sent.get("role")

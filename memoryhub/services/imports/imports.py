@@ -72,6 +72,9 @@ class ImportCounts:
     #: Blocks and claims that were written.
     blocks: int = 0
     claims: int = 0
+    #: Those of `present` that are blocks or claims.
+    present_blocks: int = 0
+    present_claims: int = 0
     #: Bad runs or lines that were left out.
     skipped: int = 0
     #: Oddities that did not stop the import, by code.
@@ -224,8 +227,10 @@ class Import:
             self.counts.present += 1 - written
             if isinstance(item, ImportedBlock):
                 self.counts.blocks += written
+                self.counts.present_blocks += 1 - written
             else:
                 self.counts.claims += written
+                self.counts.present_claims += 1 - written
             yield self.counts
 
     def _write_batches(

@@ -239,6 +239,32 @@ def test_letta_calls_and_results_are_those_of_the_message() -> None:
     assert told[4]["content"][1]["stderr"] == ["x"]
 
 
+def test_letta_result_without_a_call_is_that_of_its_message() -> None:
+    nameless = {"status": "error", "func_response": "Rock."}
+    _, *told = read_contents(
+        build_message("assistant", tool_calls=[CALL]),
+        build_message("tool", tool_call_id="c1", tool_returns=[nameless]),
+        build_message("tool", tool_call_id="c1", tool_returns=[nameless, nameless]),
+        build_message(
+            "tool", tool_call_id="c0", tool_returns=[{**nameless, "tool_call_id": "c1"}]
+        ),
+    )
+    results = [reading.read(each).results for each in told]
+    assert [[each.id for each in found] for found in results] == [
+        *(["c1"], ["c1", None], ["c1"])
+    ]
+
+
+def test_letta_group_and_sender_of_a_message_are_counted() -> None:
+    _, found = read(
+        build_file(build_message("user", build_text("Hi"), group_id="g", sender_id="s"))
+    )
+    parts = count_parts(found)
+    assert (parts["message.group_id"], parts["message.sender_id"]) == (1, 1)
+    (run,) = pick(found, ImportedRun)
+    assert not {"group_id", "sender_id"} & run.messages[0].content.keys()
+
+
 def test_letta_approvals_summaries_and_silence() -> None:
     told = {"type": "summarized_reasoning", "summary": [{"index": 0, "text": "Why"}]}
     sealed = {"type": "redacted_reasoning", "data": "x"}

@@ -89,6 +89,8 @@ def test_import_prints_one_json_object_on_request(
         "turns": 1,
         "blocks": 0,
         "claims": 0,
+        "present_blocks": 0,
+        "present_claims": 0,
         "skipped": 0,
         "warnings": {"extra_field": 1},
         "omitted": {},

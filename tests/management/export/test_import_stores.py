@@ -23,4 +23,5 @@ def test_import_names_what_was_left_out(acme: Project, tmp_path: Path) -> None:
     assert done.rows["left"] == "out  agent.secrets 1, block.limit 1, tools 1"
     again = json.loads(Imported(path, project="acme", json=True).out)
     assert (again["blocks"], again["present"], again["exit_code"]) == (0, 1, 0)
+    assert Imported(path, project="acme").rows["present"] == "0, blocks 1"
     assert again["omitted"] == {"agent.secrets": 1, "block.limit": 1, "tools": 1}
