@@ -8,7 +8,7 @@ export's own shape. Messages of other branches and thoughts are counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -120,8 +120,7 @@ def _iter_messages(
     for node in nodes:
         author = node.get("author")
         author = author if isinstance(author, dict) else {}
-        words = _render_words(node.get("content"))
-        words = "\n".join(filter(None, [words, *_iter_attachments(node, words)]))
+        words = _render_node(node)
         if not words:
             continue
         content = _build_content(node, author, words, call)
@@ -152,36 +151,52 @@ def _build_content(
     return {**content, "tool_call_id": call, "name": name}
 
 
-def _render_words(content: Any) -> str:
-    """Render all readable text of a message's content, part by part."""
+def _render_node(node: dict[str, Any]) -> str:
+    """Render all words of a message, and a line for each file that they do not name."""
+    files = [*_iter_attachments(node)]
+    words = _render_words(node.get("content"), dict(files))
+    others = [
+        f"[file {name}]"
+        for own, name in files
+        if not (own and own in words and name in words)
+    ]
+    return "\n".join(filter(None, [words, *others]))
+
+
+def _render_words(content: Any, files: Mapping[str, str]) -> str:
+    """Render all readable text of a content, part by part; `files` has names by id."""
     if isinstance(content, str):
         return content
     if not isinstance(content, dict) or _is_thought(content):
         return ""
     parts = content.get("parts")
-    found = [_render_words(part) for part in parts] if isinstance(parts, list) else []
+    found = []
+    if isinstance(parts, list):
+        found = [_render_words(part, files) for part in parts]
     found += [each for name in _WORDS if isinstance(each := content.get(name), str)]
     if (pointer := content.get("asset_pointer")) is not None:
-        found.append(_render_medium(content, pointer))
+        found.append(_render_medium(content, pointer, files))
     return "\n".join(filter(None, found))
 
 
-def _iter_attachments(node: dict[str, Any], words: str) -> Iterator[str]:
-    """Yield a line for each attached file that the words do not name by its id."""
+def _iter_attachments(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the id, "" without one, and the name of each attached file."""
     metadata = node.get("metadata")
     listed = metadata.get("attachments") if isinstance(metadata, dict) else None
     for each in listed if isinstance(listed, list) else ():
-        name, own = (each.get("name"), each.get("id")) if _is_object(each) else ("", "")
-        if isinstance(name, str) and name and not (own and str(own) in words):
-            yield f"[file {name}]"
+        name = each.get("name") if _is_object(each) else None
+        if isinstance(name, str) and name:
+            yield str(each.get("id") or ""), name
 
 
-def _render_medium(part: dict[str, Any], pointer: Any) -> str:
+def _render_medium(part: dict[str, Any], pointer: Any, files: Mapping[str, str]) -> str:
     """Render a line for a medium that the export has in a separate file."""
     kind = str(part.get("content_type") or "file").partition("_")[0]
     width, height = part.get("width"), part.get("height")
-    size = f" {width}×{height}" if width and height else ""
-    return f"[{kind}{size} {pointer}]"
+    size = f"{width}×{height}" if width and height else ""
+    # A pointer is an id behind a scheme, such as `file-service://`.
+    name = files.get(str(pointer).rpartition("/")[2], "")
+    return f"[{' '.join(filter(None, [kind, size, name, str(pointer)]))}]"
 
 
 def _parse_time(node: dict[str, Any]) -> datetime | None:

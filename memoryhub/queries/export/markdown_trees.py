@@ -20,7 +20,7 @@ from memoryhub.journal.log.event_lines import BundleLine
 from memoryhub.kernel.context.opened import get_slot_body
 from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.knowledge.facts import FactAsserted
-from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.events import RunRecorded, SlotAppended
 from memoryhub.kernel.state.observing import Observation
 from memoryhub.kernel.state.pages import BLOCK, is_observation
 from memoryhub.kernel.state.state import ThreadState
@@ -150,7 +150,8 @@ class _ThreadTree:
         """Add the thread's messages, and counts of what else was erased."""
         first = next(iter(batches))
         self.part = first[0]
-        head = f"# Thread {render_code(self.part.name)}\n{self._render_origin()}"
+        title = _render_title(first[1])
+        head = f"# Thread {render_code(self.part.name)}{title}\n{self._render_origin()}"
         rendered = chain(
             self._iter_messages(chain([first], batches), progress),
             self._iter_tombstones(),
@@ -273,6 +274,17 @@ def _render_readme(cut: BundleCut) -> bytes:
         threads=len(cut.parts),
         nouns=", ".join(f"`{file.name}/THREAD.md`" for file in _RECORDS),
     ).encode()
+
+
+def _render_title(lines: Iterable[BundleLine]) -> str:
+    """Render the title that an imported thread had in its file, if it had one."""
+    for line in lines:
+        if line.type == RunRecorded.event_type and line.content:
+            info = strict_json.parse_stored(line.content).get("info")
+            title = info.get("title") if isinstance(info, dict) else None
+            if isinstance(title, str) and title.strip():
+                return f": {render_code(title.strip())}"
+    return ""
 
 
 def _render_thread(record: bundle_states.ThreadRecord) -> str:

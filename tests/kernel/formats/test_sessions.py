@@ -155,7 +155,7 @@ def test_chatgpt_s_files_and_memories_are_told_and_the_rest_is_counted() -> None
     _, (run, left) = read(json.dumps([*json.loads(talk), *json.loads(nothing)]))
     assert isinstance(run, ImportedRun)
     told = [each.content["content"] for each in run.messages]
-    assert told == ["Nuts.", "[image sediment://f2]\nRead.\n[file a.pdf]", "Done."]
+    assert told == ["Nuts.", "[image b sediment://f2]\nRead.\n[file a.pdf]", "Done."]
     counted = {"branches.messages": 1, "thoughts": 1, "conversations.empty": 1}
     assert left == Omission(parts=counted)
 

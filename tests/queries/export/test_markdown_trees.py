@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -15,7 +17,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import observers
 from memoryhub.services.observing.observers import ObservationDraft
 from memoryhub.services.people import subjects
-from tests.cast import bundled, erasings, factories, knowing
+from tests.cast import bundled, erasings, factories, knowing, recordings
 from tests.oracles import memory_acts as acts
 
 pytestmark = pytest.mark.django_db
@@ -67,6 +69,19 @@ def test_messages_stand_in_order_across_batches(
     assert read(ann, "threads/t-1.md") == whole
     found = [line for line in whole.splitlines() if line.startswith("## ")]
     assert found == [f"## {n}" for n in range(9)]
+
+
+def test_heading_of_an_imported_thread_has_its_title(
+    acme: Project, tmp_path: Path
+) -> None:
+    said = {"author": {"role": "user"}, "content": {"parts": ["When?"]}}
+    tides = {"id": "a", "title": "Low tides", "mapping": {"m": {"message": said}}}
+    path = tmp_path / "gpt.json"
+    path.write_text(json.dumps([tides, {**tides, "id": "b", "title": " "}]))
+    assert recordings.take(acme, path, user_id="eve")[1] == []
+    eve = subjects.find_or_create(acme.id, "eve")
+    heads = [read(eve, f"threads/gpt%3A{name}.md").partition("\n")[0] for name in "ab"]
+    assert heads == ["# Thread `gpt:a`: `Low tides`", "# Thread `gpt:b`"]
 
 
 def test_facts_are_told_by_time(agent: Agent, ann: Subject) -> None:
