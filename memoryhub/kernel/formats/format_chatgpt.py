@@ -2,11 +2,12 @@
 
 Pure. A conversation is a tree of messages (`mapping`). The branch that ends at
 `current_node` is read, as messages of chat completions, since no model takes the
-export's own shape. Messages of other branches and thoughts are counted.
+export's own shape. Messages of other branches, empty ones and thoughts are counted.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from memoryhub.kernel.formats.transcripts import (
 )
 from memoryhub.kernel.messages.reading import ROLES
 from memoryhub.kernel.state.state import ScopeLabels
+from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.times import YEARS
 
 LIMITS = format_runs.LIMITS
@@ -60,7 +62,7 @@ def _build_run(
 ) -> ImportedRun | None:
     """Build the run of a conversation, or None for one in which nothing was said."""
     nodes = _list_branch(value)
-    thread = _build_thread(record, value, options)
+    thread = _build_thread(value, nodes, options)
     messages = tuple(_iter_messages(nodes, thread))
     if not messages:
         objects = [*value[MAPPING].values(), *(each.get("author") for each in nodes)]
@@ -72,7 +74,10 @@ def _build_run(
         each.get("message") for each in value[MAPPING].values() if _is_object(each)
     ]
     parts["branches.messages"] += sum(map(_is_object, every)) - len(nodes)
-    parts["thoughts"] += sum(_is_thought(each.get("content")) for each in nodes)
+    thoughts = [each for each in nodes if _is_thought(each.get("content"))]
+    parts["thoughts"] += len(thoughts)
+    unsaid = len(nodes) - len(messages)
+    parts["messages.empty"] += unsaid - sum(not _render_node(each) for each in thoughts)
     return ImportedRun(
         thread=thread, messages=messages, index=record.index, place=record.place
     )
@@ -211,10 +216,22 @@ def _parse_time(node: dict[str, Any]) -> datetime | None:
     return moment if moment.year in YEARS else None
 
 
+def _digest_begin(value: dict[str, Any], nodes: list[dict[str, Any]]) -> str:
+    """Digest the begin of a conversation without an id, which later exports repeat.
+
+    Its place in the file would be another conversation's in a later export.
+    """
+    begin = [value.get("create_time")]
+    for first in nodes[:1]:
+        begin += [first.get("id"), first.get("create_time"), _render_node(first)]
+    text = strict_json.dump_canonical(begin)
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
+
+
 def _build_thread(
-    record: FileRecord, value: dict[str, Any], options: ImportOptions
+    value: dict[str, Any], nodes: list[dict[str, Any]], options: ImportOptions
 ) -> ImportedThread:
-    own = value.get("conversation_id") or value.get("id") or record.index
+    own = value.get("conversation_id") or value.get("id") or _digest_begin(value, nodes)
     title = value.get("title")
     return ImportedThread(
         name=require_thread_name(f"{options.source}:{own}"),

@@ -117,7 +117,9 @@ def test_chatgpt_export_is_read_along_its_current_branch() -> None:
         )
     )
     assert name == "chatgpt"
-    assert left == Omission(parts={"branches.messages": 2, "thoughts": 1})
+    assert left == Omission(
+        parts={"branches.messages": 2, "thoughts": 1, "messages.empty": 1}
+    )
     assert isinstance(run, ImportedRun)
     assert (run.thread.name, run.thread.info) == ("acme:tides-1", {"title": "Tides"})
     assert [route(each) for each in run.messages] == [
@@ -136,6 +138,19 @@ def test_chatgpt_export_without_current_node_follows_its_newest_leaf() -> None:
     )
     _, found = read(conversation(*nodes))
     assert [each.content["content"] for each in list_messages(found)] == ["When?", "?"]
+
+
+def test_chatgpt_conversation_without_an_id_is_named_by_its_begin() -> None:
+    def list_names(*talks: str) -> list[str]:
+        _, found = read(json.dumps([json.loads(each)[0] for each in talks]))
+        return [each.thread.name for each in found if isinstance(each, ImportedRun)]
+
+    a, b = (node(name, "root", "user", build_text("When?")) for name in "ab")
+    answer = node("c", "a", "assistant", build_text("At nine."))
+    (name,) = list_names(conversation(a))
+    other, later = list_names(conversation(b), conversation(a, answer))
+    assert name == later != other
+    assert list_names(conversation(a, create_time=7)) != [name]
 
 
 def test_chatgpt_s_files_and_memories_are_told_and_the_rest_is_counted() -> None:
