@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -91,10 +91,6 @@ def correct(
         except Refusal as refusal:
             problem, changes = refusal, None
     loc = problem.loc if isinstance(problem, InvalidError) else ""
-    views = blocks.list_blocks(story.home)
-    lines = corrected_lines.list_correctable_lines(story, views, at=now)
-    offered = {*request.POST.getlist("offered")}
-    ticked = {*request.POST.getlist("line")}
     return person_visits.render_page(
         request,
         "inspector/knowledge/facts/correct.html",
@@ -104,26 +100,36 @@ def correct(
             "sent": sent,
             "most": MAX_VALUE,
             "loc": loc,
-            "offered": [
-                (name, line, name in ticked if name in offered else line.is_sure)
-                for line in lines
-                if line.obstacle is None
-                for name in (_name_line(line.place),)
-            ],
             "periods": _list_periods(story, {*request.POST.getlist("period")}),
             "changes": changes,
             "seen": seen,
-            "others": [line for line in lines if line.obstacle],
-            "naming": block_lines.list_naming_lines(
-                views if story.fact.cardinality == "single" else (),
-                story.fact.predicate,
-                {(line.place.block, line.place.line) for line in lines},
-            ),
+            **_list_lines(story, request.POST, now=now),
             "problem": _TEXTS.get(loc)
             or refusals.get_error_text(problem, _REFUSED, numbers=True),
         },
         status=refusals.get_status(problem),
     )
+
+
+def _list_lines(story: FactStory, form: QueryDict, *, now: datetime) -> dict[str, Any]:
+    """List the lines of blocks that the form offers, and those that it only names."""
+    views = blocks.list_blocks(story.home)
+    lines = corrected_lines.list_correctable_lines(story, views, at=now)
+    offered, ticked = {*form.getlist("offered")}, {*form.getlist("line")}
+    return {
+        "offered": [
+            (name, line, name in ticked if name in offered else line.is_sure)
+            for line in lines
+            if line.obstacle is None
+            for name in (_name_line(line.place),)
+        ],
+        "others": [line for line in lines if line.obstacle],
+        "naming": block_lines.list_naming_lines(
+            views if story.fact.cardinality == "single" else (),
+            story.fact.predicate,
+            {(line.place.block, line.place.line) for line in lines},
+        ),
+    }
 
 
 def _name_line(place: LineChoice) -> str:
