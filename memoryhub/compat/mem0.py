@@ -6,7 +6,8 @@ from later. Not expressed: facts extracted while adding, categories, and expiry.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -60,6 +61,14 @@ _SEARCH = frozenset(
     }
 )
 _LIST = frozenset({"latest_only", "show_expired"})
+#: Options of mem0 that are refused once they ask for something; libraries send them
+#: switched off or empty.
+_OPTIONS = frozenset(
+    {
+        *("custom_categories", "custom_instructions", "agent_custom_instructions"),
+        *("includes", "excludes", "enable_graph", "immutable"),
+    }
+)
 _UPDATE = frozenset({"text", "metadata"})
 #: Events of a page's history, as mem0 names them.
 _HISTORY = {"page.created": "ADD", "page.updated": "UPDATE", "page.deleted": "DELETE"}
@@ -107,7 +116,7 @@ async def add_memories(api: ApiCaller, request: CompatRequest) -> Any:
     With `infer`, which is mem0's default, only the user's messages are memories, and
     all are appended to the thread.
     """
-    body = require_fields(request.body, _SHARED | _ADD)
+    body = _require_fields(request.body, _SHARED | _ADD)
     entities = _parse_entities(body, request)
     metadata = get_field(body, "metadata", dict, {})
     infer = get_field(body, "infer", bool, default=True)
@@ -143,7 +152,7 @@ async def search_memories(api: ApiCaller, request: CompatRequest) -> Any:
 
     With an agent or a run, in the threads of these. BM25's scores s become s / (1 + s).
     """
-    body = require_fields(request.body, _SHARED | _SEARCH)
+    body = _require_fields(request.body, _SHARED | _SEARCH)
     entities = _parse_entities(body, request)
     top_k = get_field(body, "top_k", int, TOP_K)
     threshold = get_field(body, "threshold", (int, float), 0.0)
@@ -173,7 +182,7 @@ async def search_memories(api: ApiCaller, request: CompatRequest) -> Any:
 
 async def list_memories(api: ApiCaller, request: CompatRequest) -> Any:
     """List memories that came in by this route, newest first within a thread."""
-    body = require_fields(request.body, _SHARED | _LIST)
+    body = _require_fields(request.body, _SHARED | _LIST)
     entities = _parse_entities(body, request)
     number = parse_number(request.query, "page", 1)
     size = parse_number(request.query, "page_size", PAGE_SIZE)
@@ -392,6 +401,14 @@ async def _read_memory(
         if found := build_memory(place, event, {}):
             return found, page
     raise HubRefusedError(404, "not_found: the text of this memory was erased")
+
+
+def _require_fields(body: Any, served: AbstractSet[str]) -> dict[str, Any]:
+    """Return the fields that ask for something. Raises HubRefusedError."""
+    if isinstance(body, Mapping):
+        off = {name for name in _OPTIONS & {*body} if not body[name]}
+        body = {name: body[name] for name in body if name not in off}
+    return require_fields(body, served)
 
 
 async def _call_memory(

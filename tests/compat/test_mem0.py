@@ -383,7 +383,8 @@ def test_options_that_would_change_what_is_kept_are_refused(
     mem0: Any, connect: Connect
 ) -> None:
     client = connect()
-    (memory,) = client.add("I like tea", async_mode=False, **ANN)["results"]
+    off = {"enable_graph": False, "includes": "", "custom_categories": []}
+    (memory,) = client.add("I like tea", async_mode=False, **off, **ANN)["results"]
     refused = pytest.raises(mem0.exceptions.ValidationError, match="served")
     for options in (
         {"expiration_date": "2026-12-31"},
