@@ -1,4 +1,4 @@
-"""Newest turns of a project's threads whose request lacked the best match."""
+"""Latest turns of a project's threads whose request lacked the best match."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import catalogue
 from memoryhub.queries.turns import lacking, turns
 
-#: Threads that are gone through at once: a turn costs some 40 ms to judge.
-THREADS = 12
+#: Threads, and newest turns of each, that are gone through at once: a turn that ends
+#: an exchange costs some 40 ms to judge.
+THREADS, TURNS = 6, 8
 
 
 def _build_list(ask: ListRequest[Visitor]) -> Context:
-    """Judge the newest turn of each of the threads used last."""
+    """Judge the newest turns of each of the threads used last."""
     project, officer = ask.where.project, ask.where.officer
     found = catalogue.list_threads(
         project,
@@ -31,21 +32,25 @@ def _build_list(ask: ListRequest[Visitor]) -> Context:
     rows = catalogue.list_named(project, names, restricted=officer)
     named = {row.name: row for row in rows}
     ask.where.note_threads(rows)
-    judged = [(named[name], _judge(named[name])) for name in names if name in named]
-    listed = [(row, turn) for row, turn in judged if turn is not None]
+    listed = [
+        (named[name], turn)
+        for name in names
+        if name in named
+        for turn in _list_lacking(named[name])
+    ]
     return screens.build_list_context(ask, found) | {
         "listed": listed,
         "count": LineCount(shown=len(listed)),
-        "judged": len(judged),
+        "judged": len(named),
+        "most": TURNS,
     }
 
 
-def _judge(row: Thread) -> TurnListRow | None:
-    """Return the newest turn of a thread, with its question, if it lacked its match."""
-    newest = turns.list_turns(row, limit=1).items
+def _list_lacking(row: Thread) -> list[TurnListRow]:
+    """List those of a thread's newest turns that lacked their match, with questions."""
+    newest = turns.list_turns(row, limit=TURNS).items
     lines = lacking.list_lacking_turns(row, newest)
-    found = turn_lists.list_turn_rows(row, lines, {}, alone=True) if lines else []
-    return found[0] if found else None
+    return turn_lists.list_turn_rows(row, lines, {}, alone=True) if lines else []
 
 
 SCREEN = Screen(

@@ -54,13 +54,17 @@ def test_project_lists_newest_turns_that_lacked_their_best_match(
     agent: Agent, owner: Client, browser: Callable[[str], Client]
 ) -> None:
     thread = make_denial(agent)
-    assert "None of these turns" in owner.get(LIST).content.decode()
+    listed = owner.get(LIST).context["listed"]
+    assert [turn.line.n for _, turn in listed] == [DENIED]
     ask(agent, "refund", FLIGHTS)
     say(agent, "refund", "Nothing was paid.")
     listed = owner.get(LIST).context["listed"]
-    assert [(row.name, turn.begins) for row, turn in listed] == [("refund", True)]
+    assert [(row.name, turn.line.n) for row, turn in listed] == [
+        ("refund", DENIED + 2),
+        ("refund", DENIED),
+    ]
     Subject.objects.filter(id=thread.subject_id).update(state=Subject.State.RESTRICTED)
-    assert len(owner.get(LIST).context["listed"]) == 1
+    assert len(owner.get(LIST).context["listed"]) == 2
     hidden = browser("viewer").get(LIST)
     assert hidden.context["listed"] == []
     assert FLIGHTS not in hidden.content.decode()
