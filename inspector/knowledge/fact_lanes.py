@@ -93,7 +93,7 @@ class LaneBar:
     #: Name of a fact in the address.
     name: str
     #: Event of the home thread as of which the fact held, if it holds no longer.
-    known: int | None = None
+    known_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ def _draw_lane(lane: Lane, axis: LaneAxis, at: datetime, chosen: str) -> DrawnLa
         bar = _draw_bar(
             axis, line, y=height, kind="was", title=title, name=f"{line.id}"
         )
-        bars.append(replace(bar, known=max(lane.late) - 1))
+        bars.append(replace(bar, known_at=max(lane.late) - 1))
     height += _LINE if lane.believed else 0
     for gone in lane.retracted:
         why = "retracted (was wrong)" if gone.wrong else "retracted"
@@ -170,7 +170,7 @@ def _draw_lane(lane: Lane, axis: LaneAxis, at: datetime, chosen: str) -> DrawnLa
         bar = _draw_bar(
             axis, gone, y=height, kind="wrong", title=title, name=f"{gone.seq}"
         )
-        bars.append(replace(bar, known=(gone.retracted_seq or 1) - 1))
+        bars.append(replace(bar, known_at=(gone.retracted_seq or 1) - 1))
         height += _LINE
     return DrawnLane(
         lane=lane,

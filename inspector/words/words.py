@@ -71,6 +71,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "turns.",
         "recall": "Earlier texts that a turn adds to its request unasked: they match "
         "the message, or are often used.",
+        "lacking turn": "A turn whose request lacked the best match for its question.",
         "marked turn": "A turn whose answer somebody marked as wrong or as right.",
         "citation": "A page id that the model's answer names as [ref: id]: the page "
         "was used.",

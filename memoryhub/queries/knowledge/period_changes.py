@@ -21,7 +21,7 @@ from memoryhub.vault.keys import keys
 OFFERED = 50
 
 
-class Period(NamedTuple):
+class FactPeriod(NamedTuple):
     """A time in which a value is true."""
 
     value: str
@@ -34,8 +34,8 @@ class Period(NamedTuple):
 class PeriodChanges:
     """Periods that are no longer as they were, and those in their place, by begin."""
 
-    before: tuple[Period, ...]
-    after: tuple[Period, ...]
+    before: tuple[FactPeriod, ...]
+    after: tuple[FactPeriod, ...]
     #: Whether more changes than the chosen periods, within their time.
     beyond: bool
 
@@ -85,12 +85,16 @@ def preview_changes(
     gone = [each for each in facts if _to_key(each) not in after]
     made = [each for each in timeline.facts if _to_key(each) not in before]
     opened = _open_values(story, command, timeline, [*gone, *made])
-    inside = all(any(_covers(old, new) for old in chosen) for new in made)
-    known = {*map(_to_key, chosen)}
+    inside = all(any(_is_within(new, old) for old in chosen) for new in made)
+    expected = {*map(_to_key, chosen)}
     return PeriodChanges(
-        before=tuple(Period(opened[each.value], each.begin, each.end) for each in gone),
-        after=tuple(Period(opened[each.value], each.begin, each.end) for each in made),
-        beyond=not inside or any(_to_key(each) not in known for each in gone),
+        before=tuple(
+            FactPeriod(opened[each.value], each.begin, each.end) for each in gone
+        ),
+        after=tuple(
+            FactPeriod(opened[each.value], each.begin, each.end) for each in made
+        ),
+        beyond=not inside or any(_to_key(each) not in expected for each in gone),
     )
 
 
@@ -102,7 +106,7 @@ def _to_key(fact: Fact) -> tuple[bytes, datetime, datetime | None]:
     return fact.value, fact.begin, fact.end
 
 
-def _covers(old: Fact, new: Fact) -> bool:
+def _is_within(new: Fact, old: Fact) -> bool:
     ends = old.end is None or (new.end is not None and new.end <= old.end)
     return old.begin <= new.begin and ends
 

@@ -80,6 +80,8 @@ def test_alert_names_the_threads_it_is_about(owner: Client, agent: Agent) -> Non
     operator_threads.close(row, actor="operator:x", reason="completed")
     unhealthy.look(clock.now())
     page = owner.get(PAGE).content.decode()
-    gone = page.partition("Closed since the alert began:")[2].partition("</p>")[0]
-    assert 'href="/p/acme/threads/restless">restless</a>' in gone
-    assert 'href="/p/acme/threads?q=status%3Aclosed%20flag%3Athrashing"' in gone
+    _, *gone = page.split("Closed since the alert began:")
+    gone = [each.partition("</p>")[0] for each in gone]
+    assert all('href="/p/acme/threads/restless">restless</a>' in each for each in gone)
+    closed = 'href="/p/acme/threads?q=status%3Aclosed%20flag%3Athrashing"'
+    assert sum(closed in each for each in gone) == 1

@@ -220,7 +220,7 @@ def test_page_shows_its_levels_and_its_history(
 def test_page_table_can_be_searched(viewer: Client, paged: Thread) -> None:
     everything = text_of(viewer, f"{T}/pages?limit=200")
     assert everything.count("data-row") == paged.slot_count + 1
-    assert everything.count('<td class="first"') == paged.slot_count + 1
+    assert everything.count('<td class="first full"') == paged.slot_count + 1
     assert "no text" not in everything
     claims = text_of(viewer, f"{T}/pages?q=type:claim")
     assert claims.count("data-row") == 1

@@ -52,8 +52,9 @@ CHAINS_PLAIN_TEXT = (
     ),
     Fault(
         VERIFICATION,
-        "from django.db.models import Model\n",
-        "import hashlib\nimport orjson\nfrom django.db.models import Model\n",
+        "from django.db.models import Exists, Model, OuterRef\n",
+        "import hashlib\nimport orjson\n"
+        "from django.db.models import Exists, Model, OuterRef\n",
     ),
 )
 SHARES_NO_LOCK = (
