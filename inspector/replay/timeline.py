@@ -17,6 +17,7 @@ from inspector.web import asof
 from inspector.web.search import NOUNS
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import names
+from memoryhub.queries.threads import forks
 
 SPEEDS = ("0.5", "1", "2", "5", "10")
 #: Former names of tabs in old links, each with the present tab and view.
@@ -39,6 +40,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "standing": "",
         "speeds": SPEEDS,
         "landing": events.find_landing(request, visit),
+        "origin": forks.find_origin(visit.row),
         "now_x": maps.to_percent(max(1, scene.seq), visit.row.head_seq),
     }
     return visits.render_page(

@@ -10,6 +10,8 @@ from memoryhub.errors import InvalidError, SeqUnknownError
 from memoryhub.kernel.text.times import YEARS
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
+from memoryhub.queries.threads import forks
+from memoryhub.queries.threads.forks import InheritedEvent
 
 #: The largest number that a URL may contain.
 MAX_NUMBER = 2**63 - 1
@@ -26,6 +28,8 @@ class ShownMoment:
     live: bool
     #: The URL names an event or turn beyond the thread's head.
     beyond: bool = False
+    #: End of the URL's turn, if a fork inherits that; its first event is shown.
+    inherited: InheritedEvent | None = None
     #: On a turn's page: the turn that ends at the moment, and the last turn.
     turn: int | None = None
     turns: int = 0
@@ -107,5 +111,7 @@ def _find_end_of_turn(thread: Thread, turn: int) -> ShownMoment:
     try:
         seq = replay.get_turn_end(thread, turn)
     except SeqUnknownError:
+        if inherited := forks.find_inherited_turn(thread, turn):
+            return ShownMoment(seq=1, head=head, live=False, inherited=inherited)
         return ShownMoment(seq=head, head=head, live=False, beyond=True)
     return ShownMoment(seq=seq, head=head, live=False)

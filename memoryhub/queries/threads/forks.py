@@ -9,6 +9,7 @@ import orjson
 from django.db import connection
 
 from memoryhub.kernel.state.state import LineageSegment
+from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 
 #: Maximum number of threads shown.
@@ -39,6 +40,14 @@ class ForkNode:
     head_seq: int
     slots: int
     inherited: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InheritedEvent:
+    """An event that a fork inherits, by the name of its thread and its seq there."""
+
+    thread: str
+    seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +99,31 @@ def get_names(thread: Thread) -> dict[UUID, str]:
     ancestors = [part.thread for part in get_segments(thread)[:-1]]
     rows = Thread.objects.filter(project=thread.project_id, id__in=ancestors)
     return dict(rows.values_list("id", "name"))
+
+
+def find_origin(thread: Thread) -> InheritedEvent | None:
+    """Return the last event that a fork inherits. One query, none without a parent."""
+    if thread.parent_id is None or thread.fork_seq is None:
+        return None
+    return _name_event(thread, thread.parent_id, thread.fork_seq)
+
+
+def find_inherited_turn(thread: Thread, turn: int) -> InheritedEvent | None:
+    """Return the event at which a turn ends that only ancestors hold; None if none do.
+
+    A query for each ancestor, and one.
+    """
+    for part in reversed(get_segments(thread)[:-1]):
+        rows = Turn.objects.filter(thread_id=part.thread, n=turn + 1)
+        rows = rows.filter(seq__lte=part.up_to_seq)
+        if seq := rows.values_list("seq", flat=True).first():
+            return _name_event(thread, part.thread, seq - 1)
+    return None
+
+
+def _name_event(thread: Thread, home: UUID, seq: int) -> InheritedEvent | None:
+    name = get_names(thread).get(home)
+    return InheritedEvent(thread=name, seq=seq) if name else None
 
 
 def _list_nodes(

@@ -18,6 +18,8 @@ from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads, slots
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
@@ -369,6 +371,24 @@ def test_fork_shows_its_origin(viewer: Client, talk: Thread) -> None:
     assert [bubble.slot.index for bubble in slots.context["bubbles"]] == [0, 1, 2]
     assert "inherited from" in slots.content.decode()
     assert viewer.get("/p/acme/threads/t-1.alt").status_code == 200
+
+
+def test_fork_leads_to_the_replay_of_what_it_inherits(
+    viewer: Client, agent: Agent, talk: Thread
+) -> None:
+    for _ in range(2):
+        factories.run(turns.begin_turn(agent=agent, thread="t-1", new=NewTurn()))
+    talk.refresh_from_db()
+    operator_threads.fork(talk, actor="operator:x", name="t-1.alt", seq=talk.head_seq)
+    fork = "/p/acme/threads/t-1.alt"
+    page = viewer.get(fork).content.decode()
+    assert '/t-1?at_seq=11">t-1, up to event 11</a>' in page
+    turn = viewer.get(f"{fork}?at_turn=1")
+    assert "inherits that turn from" in turn.content.decode()
+    assert "t-1?at_seq=9" in turn.content.decode()
+    assert turn.context["at"] == 1
+    assert viewer.get(f"{fork}?at_turn=2").context["as_of"].inherited is None
+    assert viewer.get(f"{fork}?at_turn=3").context["as_of"].beyond
 
 
 def test_editor_forks_at_an_event(browser: object, acme: Project, talk: Thread) -> None:
