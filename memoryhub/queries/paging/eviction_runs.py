@@ -81,7 +81,8 @@ class EvictionReason:
     why: KeepReason | None
     #: The page that had the score, if the evicted page left together with that page.
     leader: str | None
-    #: The next eviction candidate and its score; None when no other page could leave.
+    #: The next eviction candidate that the run neither evicted nor shortened, and its
+    #: score; None when no other page could leave.
     next_page: str | None
     next_score: float | None
     #: The turn in which the page was last referenced; None when unknown.
@@ -118,11 +119,11 @@ def explain_step(
     whys = {frame.page_id: why for frame, why, _ in each}
     turns = {frame.page_id: frame.referenced_turn for frame, _, _ in each}
     weighed = _find_leader(step, run, whys)
-    left = {one.page_id for one in run.steps if one.level is None}
+    chosen = {one.page_id for one in run.steps}
     stayed = sorted(
         (why.score, page_id)
         for page_id, why in whys.items()
-        if page_id not in left and why.rank is not None
+        if page_id not in chosen and why.rank is not None
     )
     following = [one for one in stayed if one[0] >= (step.score or 0.0)]
     score, page_id = following[0] if following else (None, None)

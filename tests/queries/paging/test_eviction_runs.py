@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from memoryhub.kernel.paging.page_commands import EvictPage
@@ -72,6 +74,17 @@ def test_eviction_score_is_of_the_state_before_the_run(paged: Thread) -> None:
             assert reason.next_score >= reason.why.score
             assert reason.next_page not in {each.page_id for each in run.steps}
     assert explained
+
+
+def test_shortened_page_is_not_its_own_runner_up(paged: Thread) -> None:
+    run = eviction_runs.get_run(paged, leaving(paged)[0])
+    assert run is not None
+    step = replace(run.steps[0], level=1)
+    run = replace(run, steps=(step,))
+    before = replay.load_state_at(paged, run.first - 1).state
+    reason = eviction_runs.explain_step(before, step, run)
+    assert reason.why
+    assert reason.next_page not in (None, step.page_id)
 
 
 def test_page_evicted_by_command_has_no_score(agent: Agent, paged: Thread) -> None:
