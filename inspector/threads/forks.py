@@ -50,7 +50,7 @@ def fork_thread(request: HttpRequest, project: str, thread: str) -> HttpResponse
         if checkpoint := request.GET.get("checkpoint", ""):
             return _redirect_to_origin(row, project, points.read(checkpoint))
         seq = asof.read(request, row).seq
-        form = {"name": f"{thread[:100]}.fork-{seq}", "seq": seq, "problem": ""}
+        form = {"name": f"{_build_stem(row)}{seq}", "seq": seq, "problem": ""}
         # A checkpoint that another thread has inherited led here.
         if heir := request.GET.get("heir", ""):
             form["heir"] = access.require_thread(visitor, heir).name
@@ -78,6 +78,11 @@ def _redirect_to_origin(row: Thread, project: str, point: Point) -> HttpResponse
     return HttpResponseRedirect(f"{url}?{urlencode(query)}")
 
 
+def _build_stem(row: Thread) -> str:
+    """Build the offered name up to the event's number, which it follows."""
+    return f"{row.name[:100]}.fork-"
+
+
 def _render_form(
     request: HttpRequest,
     visitor: Visitor,
@@ -86,7 +91,7 @@ def _render_form(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    context = {"form": form}
+    context = {"form": form, "stem": _build_stem(row)}
     return visits.render_thread_page(
         request,
         "inspector/threads/forks/new.html",

@@ -393,7 +393,9 @@ def test_fork_leads_to_the_replay_of_what_it_inherits(
 
 def test_editor_forks_at_an_event(browser: object, acme: Project, talk: Thread) -> None:
     editor = browser("editor")  # type: ignore[operator]  # a fixture
-    assert 'value="4"' in editor.get(f"{T}/fork?at_seq=4").content.decode()
+    form = editor.get(f"{T}/fork?at_seq=4").content.decode()
+    assert 'value="4"' in form
+    assert 'value="t-1.fork-4" data-stem="t-1.fork-"' in form
     made = editor.post(f"{T}/fork", {"name": "other", "seq": "4"})
     assert made.headers["Location"] == "/p/acme/threads/other?saved=1"
     landing = editor.get(made.headers["Location"]).content.decode()
