@@ -75,6 +75,17 @@ def test_replay_is_whole_on_a_phone(
     page.goto(THREAD)
     for part in ("#turn", "[data-mark=next]", "#speed", "#pin", ".deck .legend"):
         expect(page.locator(part)).to_be_in_viewport(ratio=1)
+    page.evaluate("scrollTo(0, 600)")
+    bar = page.locator(".top").bounding_box()
+    deck = page.locator(".deck").bounding_box()
+    assert bar
+    assert deck
+    assert deck["y"] + deck["height"] < PHONE["height"] / 4
+    # A control is whole, or wholly under the bar of the page.
+    for each in page.locator(".transport :is(a, button, input, select):visible").all():
+        box = each.bounding_box()
+        assert box
+        assert box["y"] >= bar["height"] or box["y"] + box["height"] <= bar["height"]
     names = page.locator(".tile .line1 b")
     assert names.count()
     assert names.evaluate_all(HIDDEN) == []
