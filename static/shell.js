@@ -36,12 +36,20 @@
     return `${Math.floor(seconds / unit)} ${word}${rest ? ` ${rest} ${STEPS[n - 1][2]}` : ""}`;
   }
 
-  // Never 0: what has expired is not there any more.
+  // Never 0: what has expired is not there any more. Its panel is fetched again, once, for the counts beside it.
+  const expired = new Set();
+  function expire(time) {
+    const part = time.closest("[data-expires]"), id = part.closest("[data-live]")?.id, name = `${id} ${time.dateTime}`;
+    part.hidden = true;
+    if (!id || expired.has(name)) return;
+    expired.add(name);
+    setTimeout(() => document.getElementById(id)?.dispatchEvent(new Event("refresh")), 1000);
+  }
   function countDown() {
     for (const time of document.querySelectorAll("time[data-until]")) {
       const left = Math.ceil((new Date(time.dateTime) - Date.now()) / 1000);
       if (left > 0) time.textContent = lasting(left);
-      else time.closest("[data-expires]").hidden = true;
+      else expire(time);
     }
   }
 

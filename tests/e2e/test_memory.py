@@ -50,6 +50,21 @@ def test_expired_key_vanishes_without_showing_zero(
     expect(page.locator("tr", has_text="long")).to_contain_text("1 h 59 min")
 
 
+def test_counts_beside_a_key_follow_when_it_expires(
+    agent: Agent, desk: Thread, page: Page
+) -> None:
+    put(agent, "lasting", 1)
+    put(agent, "brief", 1, ttl=timedelta(seconds=4))
+    page.goto(f"{T}/memory")
+    heading = page.locator("#working-memory h2", has_text="Keys")
+    before = heading.inner_text()
+    expect(page.locator("tr", has_text="brief")).to_be_hidden()
+    expect(heading).not_to_have_text(before)
+    after = heading.inner_text()
+    page.reload()
+    expect(heading).to_have_text(after)
+
+
 def test_key_page_says_that_the_key_expired(
     agent: Agent, desk: Thread, page: Page
 ) -> None:
