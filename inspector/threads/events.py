@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from inspector.access import access
 from inspector.access.access import require_signed_in
-from inspector.drawing import chat, first_words
+from inspector.drawing import chat, first_words, summaries
 from inspector.drawing.first_words import FirstWords
 from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels, screens, visits
@@ -24,6 +24,7 @@ from inspector.lists.screens import (
 from inspector.lists.visits import ThreadMoment, Visit
 from inspector.web import asof, records, search
 from memoryhub.errors import NotFoundError
+from memoryhub.kernel.knowledge.facts import FactRetracted
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.state.events import ThreadForked, ThreadReopened
 from memoryhub.kernel.state.page_events import PagesEvicted
@@ -42,6 +43,8 @@ from memoryhub.queries.threads.timeline import TimelineMoment
 
 #: Pages listed of those that left together.
 DEPARTED = 50
+#: Assertions listed of those that were retracted together.
+RETRACTED = 50
 
 
 def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
@@ -211,6 +214,7 @@ def show(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
         "order": line.body.get("erasure") if line.type == _ORDER else None,
         "undo": _find_undo(row, line) if visitor.editor else None,
         "departed": _list_departed(row, line, moment),
+        "retracted": _list_retracted(row, line),
         "drift": restorations.get_drift(row, line, seen=_parse_seen(request)),
     }
     template = "inspector/threads/events/show.html"
@@ -245,6 +249,19 @@ def _list_departed(
             ids, line.body["tokens"], scores, strict=False
         )
     ]
+
+
+def _list_retracted(
+    row: Thread, line: ThreadEventLine
+) -> list[tuple[ThreadEventLine, str]]:
+    """List the first assertions that this event retracted, each with its claim.
+
+    The claim of an erased assertion is empty. One query, none for another event.
+    """
+    if line.type != FactRetracted.event_type:
+        return []
+    found = events.list_at(row, line.body["seqs"][:RETRACTED])
+    return [(each, summaries.build_preview(each)) for each in found]
 
 
 def _find_undo(row: Thread, line: ThreadEventLine) -> RestoreUndo | None:

@@ -135,6 +135,12 @@ def get_event(thread: Thread, seq: int, *, content: bool = True) -> ThreadEventL
     return build_line(thread, row, content=content)
 
 
+def list_at(thread: Thread, seqs: Iterable[int]) -> tuple[ThreadEventLine, ...]:
+    """List the events with these seqs, oldest first, with content. One query."""
+    rows = Event.objects.filter(thread_id=thread.id, seq__in=[*seqs]).order_by("seq")
+    return tuple(build_line(thread, row, content=True) for row in rows)
+
+
 def build_line(thread: Thread, row: Event, *, content: bool) -> ThreadEventLine:
     """Build an event's line from its row; content is opened only if requested.
 

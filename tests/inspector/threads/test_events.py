@@ -7,7 +7,10 @@ import pytest
 from django.test import Client
 
 from memoryhub.models.events import Event
+from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories, forgetting
+from tests.cast.knowing import claim, retract, say
 from tests.inspector.paged import make_paged
 
 pytestmark = pytest.mark.django_db
@@ -34,3 +37,22 @@ def test_event_by_which_pages_left_lists_them_with_words_and_scores(
         assert f"left={each.page_id}#why" in text
     before = owner.get(f"/p/acme/threads/paged/events/{event.seq - 1}")
     assert before.context["departed"] == []
+
+
+def test_event_of_a_retraction_names_what_it_retracted(
+    agent: Agent, owner: Client
+) -> None:
+    factories.make_thread(agent, "visit", user_id="ann")
+    ann = forgetting.get_subject(agent, "ann")
+    said = say(agent, ann, claim("OSL <b>", 0)).seq
+    gone = retract(agent, ann, said, "wrong").seq
+    home = f"/p/acme/threads/{find_home(ann).name}/events"
+    text = owner.get(f"{home}/{gone}").content.decode()
+    assert "home airport OSL &lt;b&gt;" in text
+    assert f'href="{home}/{said}"' in text
+    link = f"/p/acme/subjects/{ann.id}/facts?known={gone - 1}&amp;fact={said}"
+    assert link in text
+    assert owner.get(link.replace("&amp;", "&")).status_code == 200
+    where = {"thread": find_home(ann), "seq": said}
+    forgetting.forget(ann, "record", until="rows_erased", **where)
+    assert "<em>Erased.</em>" in owner.get(f"{home}/{gone}").content.decode()
