@@ -290,13 +290,17 @@ def test_fact_is_corrected_in_place_and_undone(
     shown = fetch_text(owner, saved.headers["Location"])
     assert "mentions the earlier value <b>Oslo</b>" in " ".join(shown.split())
     assert "from Oslo to <b>Bergen</b>" in shown
-    assert f'href="{build_path(ann, "blocks")}/guest/edit"' in shown
+    edit = f'href="{build_path(ann, "blocks")}/guest/edit?line=1"'
+    assert edit in shown
     # The line of the earlier value is offered, and not ticked.
     again = fetch_text(
         owner, f"{page}/{saved.headers['Location'].rpartition('=')[2]}/correct"
     )
     assert re.search(r'name="line" value="1:1:guest"(?! checked)', again)
-    assert "Line 1 mentions" in fetch_text(viewer, build_path(ann, "blocks"))
+    assert "Line 1 mentions" in " ".join(
+        fetch_text(viewer, build_path(ann, "blocks")).split()
+    )
+    assert edit in fetch_text(owner, build_path(ann, "blocks"))
     undo = re.search(r'action="([^"]+/undo)"', shown)
     assert undo
     opened = f"{page}?fact={saved.headers['Location'].rpartition('=')[2]}"
