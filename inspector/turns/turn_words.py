@@ -29,10 +29,17 @@ _GUARD_REASONS = {
     "runaway": "the last results were tiny, equal, or only 0 and 1",
 }
 _REASONS = {
-    "user_requested_recall": "the user asked for it",
+    "user_requested_recall": "because the user asked for it",
     "resolve_reference": "to resolve a reference",
     "tool_prereq": "before calling a tool",
     "speculative": "on a guess",
+}
+#: Texts for who asked for a page, by the fetch's own account.
+_CALLERS = {
+    "model": "by the model",
+    "tool": "by the agent",
+    "user": "by the user",
+    "system": "by the server",
 }
 #: Texts for why a page left, other than for room.
 _CAUSES = {
@@ -117,9 +124,9 @@ def describe_refusal(fault: TurnFault | LifeStep | None) -> str:
 
 
 def describe_fault(fault: TurnFault) -> str:
-    """Describe why the model asked for a page."""
+    """Describe who asked for a page, and why."""
     word: str = fault.body["reason"]
-    return _REASONS.get(word, word)
+    return f"{_CALLERS[fault.body.get('by', 'tool')]} {_REASONS.get(word, word)}"
 
 
 def render_ordinal(n: int) -> str:

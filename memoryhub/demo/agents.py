@@ -184,7 +184,7 @@ def _research_topics(life: AgentLife, thread: str) -> None:
                 life.client.act_on(thread, page_id, "reference")
             else:
                 life.client.act_on(
-                    thread, page_id, "fault", level=0, reason="user_requested_recall"
+                    thread, page_id, "fault", level=0, reason="resolve_reference"
                 )
         life.client.begin_turn(thread, found[:-1])
         life.client.append(thread, found[-1], request=life.build_request_key())

@@ -24,6 +24,8 @@ from memoryhub.queries.turns import contexts, prefixes
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
 from memoryhub.services.threads import operator_threads
+from memoryhub.services.turns import turns
+from memoryhub.services.turns.turns import NewTurn
 from tests.cast import factories
 from tests.inspector.denied import (
     DENIAL,
@@ -65,6 +67,17 @@ def test_turn_page_shows_question_answer_and_verdict_on_top(
     panel = text_of(viewer, f"{T}/turns/{DENIED}/panels/missing")
     assert "The best match for this question was not in the request" in panel
     assert f'the model asked for it in <a href="{T}/turns/{DENIED + 1}">' in panel
+
+
+def test_fetch_names_who_asked_and_the_manifest_its_turn(
+    viewer: Client, agent: Agent, refund: Thread
+) -> None:
+    factories.run(turns.begin_turn(agent=agent, thread="refund", new=NewTurn()))
+    page = text_of(viewer, f"{T}/turns/{DENIED + 2}")
+    fetches = page[page.index('id="faults"') :]
+    assert re.search(r"event \d+</a>, by the agent ", fetches)
+    assert re.search(rf"fetches\s+left in turn {DENIED + 1}, when it was made", page)
+    assert "when it was made" not in text_of(viewer, f"{T}/turns/{DENIED + 1}")
 
 
 def test_calm_verdict_names_messages_of_the_user_that_left_lately(
