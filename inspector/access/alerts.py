@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.access import webhooks
 from memoryhub.queries.overview import alerts as queries
-from memoryhub.queries.threads.thresholds import BOUNDS, ThresholdBounds
+from memoryhub.queries.threads.thresholds import BOUNDS
 from memoryhub.services.access import alerts
 from memoryhub.services.access.webhooks import ALERT_TYPES
 
@@ -33,7 +34,7 @@ _LABELS: Final[Mapping[str, tuple[str, str, str]]] = {
     ),
     "least_resident_percent": (
         "Resident rate",
-        "% at least",
+        "or more",
         "of a thread's last 20 exchanges fetch nothing",
     ),
     "most_refused_fetches": (
@@ -43,7 +44,7 @@ _LABELS: Final[Mapping[str, tuple[str, str, str]]] = {
     ),
     "least_hit_percent": (
         "TLB hit rate",
-        "% at least",
+        "or more",
         "of a thread's look-ups are answered without the page table",
     ),
     "most_refusals": (
@@ -57,14 +58,24 @@ _LABELS: Final[Mapping[str, tuple[str, str, str]]] = {
         "may happen in 24 hours, if fewer than half of all calls fail",
     ),
 }
+
+
+def _render(name: str, value: int, form: str = "d") -> str:
+    """Render a threshold; percents as shares, `0.50`, as on all other pages."""
+    return f"{value / 100:.2f}" if name.endswith("_percent") else format(value, form)
+
+
 #: Lengths of a silence, in hours.
 SILENCES: Final = (1, 8)
+#: Formats of a threshold: a count, and a share of hundredths.
+_COUNT, _SHARE = re.compile("[0-9]{1,9}"), re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,2})?")
 _UNTIL: Final = "Choose an instant that is still to come, in UTC."
 _PROBLEMS: refusals.Texts = {
     "mail": "Enter one e-mail address, or none.",
     "until": _UNTIL,
     **{
-        name: f"Enter a number from {each.least:,} to {each.most:,}."
+        name: f"Enter a number from {_render(name, each.least)}"
+        f" to {_render(name, each.most, ',')}."
         for name, each in BOUNDS.items()
     },
 }
@@ -78,7 +89,11 @@ class ThresholdField:
     label: str
     unit: str
     about: str
-    bounds: ThresholdBounds
+    #: The default, the least and the greatest value, and the step, as texts.
+    default: str
+    least: str
+    most: str
+    step: str
     text: str
     #: Whether an owner set the threshold.
     is_own: bool
@@ -134,9 +149,11 @@ def _parse_number(name: str, text: str) -> int | None:
     text = text.strip()
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+    share = name.endswith("_percent")
+    if not (_SHARE if share else _COUNT).fullmatch(text):
         raise InvalidError(loc=name)
-    return None if int(text) == BOUNDS[name].default else int(text)
+    value = round(100 * float(text)) if share else int(text)
+    return None if value == BOUNDS[name].default else value
 
 
 def _parse_until(hours: str, text: str) -> datetime | None:
@@ -204,13 +221,17 @@ def _build_field(
 ) -> ThresholdField:
     label, unit, about = _LABELS[name]
     saved = getattr(visitor.project, name)
-    text = str(BOUNDS[name].default if saved is None else saved)
+    default, least, most = (_render(name, each) for each in BOUNDS[name])
+    text = default if saved is None else _render(name, saved)
     return ThresholdField(
         name=name,
         label=label,
         unit=unit,
         about=about,
-        bounds=BOUNDS[name],
+        default=default,
+        least=least,
+        most=most,
+        step="0.01" if name.endswith("_percent") else "1",
         text=request.POST.get(name, text)[:9] if problem else text,
         is_own=saved is not None,
         problem=problem,

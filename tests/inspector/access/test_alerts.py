@@ -31,13 +31,22 @@ def test_owner_sets_a_threshold_and_goes_back(owner: Client, acme: Project) -> N
     assert acme.most_refaults is None
 
 
+def test_rates_are_shares_as_on_other_pages(owner: Client, acme: Project) -> None:
+    page = owner.get(PAGE).content.decode()
+    assert 'value="0.50" placeholder="0.50"' in page
+    owner.post(PAGE, {"thresholds": "all", "least_hit_percent": "0.29"})
+    acme.refresh_from_db()
+    assert acme.least_hit_percent == 29
+    assert 'value="0.29" placeholder="0.60"' in owner.get(PAGE).content.decode()
+
+
 def test_refused_threshold_keeps_what_was_sent(owner: Client, acme: Project) -> None:
-    sent = {"thresholds": "all", "least_hit_percent": "101"}
+    sent = {"thresholds": "all", "least_hit_percent": "1.01"}
     answer = owner.post(PAGE, sent)
     assert answer.status_code == 422
     page = answer.content.decode()
-    assert "Enter a number from 0 to 100." in page
-    assert 'value="101"' in page
+    assert "Enter a number from 0.00 to 1.00." in page
+    assert 'value="1.01"' in page
     acme.refresh_from_db()
     assert acme.least_hit_percent is None
 
