@@ -18,6 +18,10 @@ _MINUTE = timedelta(minutes=1)
 _STEPS = (1, 5, 15, 60, 360, 1_440, 10_080)
 STEPS = 800
 _MONTH, _DAY = timedelta(days=31), timedelta(days=1)
+#: Units of ticks; the largest that an axis has more than twice is used.
+_UNITS = (_DAY, timedelta(hours=1), 10 * _MINUTE, 5 * _MINUTE)
+#: The axis of facts of this minute.
+_LEAST_SPAN = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ class LaneAxis:
         return _from_minutes(min(self.end, max(self.begin, minutes)))
 
     def iter_ticks(self) -> Iterator[LaneTick]:
-        """Yield at most six ticks, at round instants: months, days or hours."""
+        """Yield at most six ticks, at round instants: from months to minutes."""
         begin, end = _from_minutes(self.begin), _from_minutes(self.end)
         marks = [*_iter_tick_times(begin, end)]
         every = (len(marks) - 1) // 6 + 1
@@ -127,7 +131,7 @@ def build_axis(
     if chosen is not None:
         first = min(first, _from_minutes(chosen))
         last = max(last, _from_minutes(chosen))
-    span = max(last - first, timedelta(hours=1))
+    span = max(last - first, _LEAST_SPAN)
     minutes = int(span / _MINUTE * 1.15)
     step = next((n for n in _STEPS if minutes / n <= STEPS), minutes // STEPS + 1)
     begin = _to_minutes(first) // step * step
@@ -232,7 +236,7 @@ def _iter_tick_times(begin: datetime, end: datetime) -> Iterable[datetime]:
                 yield at
             at = (at + _MONTH + _DAY).replace(day=1)
         return
-    unit = _DAY if span > 2 * _DAY else timedelta(hours=1)
+    unit = next(unit for unit in _UNITS if span > 2 * unit or unit == _UNITS[-1])
     at = begin.replace(hour=0, minute=0)
     while at <= end:
         if at >= begin:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 
-from inspector.knowledge import fact_adding
+from inspector.knowledge import fact_adding, fact_lanes
 from inspector.web import read_audit
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
+from memoryhub.queries.knowledge import lanes
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
@@ -44,6 +46,14 @@ def test_empty_facts_page_shows_the_call_that_fills_it(
 ) -> None:
     page_path = build_path(ann)
     assert f"/api/v1/subjects/{ann.id}/facts" in fetch_text(viewer, page_path)
+
+
+def test_axis_of_new_facts_is_mostly_past(agent: Agent, ann: Subject) -> None:
+    say(agent, ann, claim("OSL", 0))
+    now = START + timedelta(minutes=8)
+    axis = fact_lanes.build_axis(lanes.get_lanes(ann, known_at=None), now=now)
+    assert axis.to_percent(now) > 60
+    assert len([tick for tick in axis.iter_ticks() if tick.label]) >= 2
 
 
 def test_fact_lanes_are_drawn_as_of_valid_and_recorded_time(
