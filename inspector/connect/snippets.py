@@ -32,7 +32,8 @@ def send(path, body, method="POST"):
 
 def slot(role, text):
     return {
-        "from": role, "to": "agent", "type": "chat." + role,
+        "from": role, "to": "agent" if role == "user" else "user",
+        "type": "chat." + role,
         "content": {"role": role, "content": text},
     }
 
@@ -88,7 +89,8 @@ async function send(path: string, body: object, method = "POST") {
 
 function slot(role: string, text: string) {
   return {
-    from: role, to: "agent", type: `chat.${role}`,
+    from: role, to: role === "user" ? "agent" : "user",
+    type: `chat.${role}`,
     content: { role, content: text },
   };
 }

@@ -65,6 +65,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "marks": fact_lanes.list_slider_marks(found),
         "counts": {
             "facts": sum(len(lane.facts) for lane in found.lanes),
+            "properties": sum(bool(lane.facts) for lane in found.lanes),
             "late": sum(mark.late for mark in found.marks),
             "retracted": sum(mark.retracted for mark in found.marks),
         },

@@ -18,7 +18,10 @@ def actor(context: Context, actor_id: str) -> str:
     if not name:
         kind, colon, ref = actor_id.partition(":")
         # A worker's ref is a word, shown whole; other refs are ids, cut short.
-        shown = actor_id if kind == "worker" else f"{kind}{colon}{ref[-8:]}"
+        if kind == "worker":
+            whole = '<span class="mono" title="{}">worker:<wbr>{}</span>'
+            return format_html(whole, actor_id, ref)
+        shown = f"{kind}{colon}{ref[-8:]}"
         return format_html('<span class="mono" title="{}">{}</span>', actor_id, shown)
     return format_html('<span class="actor" title="{}">{}</span>', actor_id, name)
 

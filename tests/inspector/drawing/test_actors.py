@@ -11,8 +11,8 @@ from inspector.templatetags import actors
 @pytest.mark.parametrize(
     ("actor_id", "shown"),
     [
-        ("worker:observing", "worker:observing"),
-        ("worker:consolidation", "worker:consolidation"),
+        ("worker:observing", "worker:<wbr>observing"),
+        ("worker:consolidation", "worker:<wbr>consolidation"),
         ("operator:01a219b4-8691-785d-98c1-441a3a4422b7", "operator:3a4422b7"),
         ("command", "command"),
     ],
