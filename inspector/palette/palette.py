@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods
 
 from inspector.access import access
 from inspector.access.access import require_signed_in, require_signed_in_panel
+from inspector.drawing.first_words import cut_to_line
 from inspector.palette import contents, previews, targets, typed
 from inspector.palette.contents import HitLine
 from inspector.palette.project_scans import ProjectScan
@@ -31,6 +32,8 @@ from memoryhub.kernel.search.ranking import ORDERS, Order
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.people import remembered, subject_lists
+from memoryhub.queries.people.subject_lists import LIVING
 from memoryhub.queries.search import closest
 from memoryhub.queries.search.hits import Closeness
 from memoryhub.queries.search.searching import SearchRequest, SearchResult
@@ -39,6 +42,8 @@ from memoryhub.queries.threads.threads import ThreadLine
 
 #: Most lines of a group.
 MAX_LINES = 6
+#: People whose lines of memory are searched, first seen last first.
+PEOPLE = 100
 #: Words before a number that tell what the number counts.
 _TURN, _EVENT, _SLOT = ("turn",), ("event", "seq"), ("slot", "message")
 _NUMBER_WORDS = {*_TURN, *_EVENT, *_SLOT}
@@ -150,7 +155,7 @@ def show_panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
 def _build_context(request: HttpRequest, visitor: Visitor, *, at_once: bool) -> Context:
     """Build the context of the typed text's results.
 
-    At most four queries for names, or five in a thread, and the queries for contents.
+    At most nine queries for names, or ten in a thread, and the queries for contents.
     With `at_once` a project's contents are searched now, else by later requests.
     """
     handle = request.GET.get(stored_searches.PARAMETER, "")
@@ -312,14 +317,44 @@ def _iter_groups(place: SearchOrigin, read: TypedSearch) -> Iterator[TargetGroup
         restricted=place.visitor.officer,
     )
     found: list[TargetGroup] = [
+        ("People", [] if read.terms else _list_people(place.visitor, longer, words)),
         (
             "Threads" if read.text else "Recent threads",
             [_build_thread_target(place.visitor, line, words) for line in threads],
-        )
+        ),
     ]
     if not read.terms:
         found += _iter_target_groups(place, read.words, words)
     yield from ((title, lines) for title, lines in found if lines)
+
+
+def _list_people(
+    visitor: Visitor, longer: Sequence[str], words: tuple[str, ...]
+) -> list[PaletteTarget]:
+    """List people whose line of memory has all words, as the list of people shows it.
+
+    Five queries; the home threads of those found are audited as read.
+    """
+    if not longer:
+        return []
+    newest = subject_lists.list_newest(visitor.project, among=LIVING, limit=PEOPLE)
+    lines = remembered.find_first_lines(newest, restricted=visitor.officer)
+    found = []
+    for person in newest:
+        shown = cut_to_line(lines[person].text) if person in lines else ""
+        if len(found) < MAX_LINES and all(each in shown.lower() for each in words):
+            visitor.note_threads([lines[person].home])
+            names = {"project": visitor.project.slug, "subject": person}
+            found.append(
+                PaletteTarget(
+                    title=shown,
+                    kind="go",
+                    href=reverse("subject", kwargs=names),
+                    about="person",
+                    words=words,
+                )
+            )
+    return found
 
 
 def _iter_target_groups(

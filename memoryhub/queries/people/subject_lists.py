@@ -95,6 +95,12 @@ def list_subjects(
     )
 
 
+def list_newest(project: Project, *, among: Sequence[str], limit: int) -> list[UUID]:
+    """List the subjects of these states, first seen last first. One query."""
+    rows = Subject.objects.filter(project=project, state__in=among)
+    return [*rows.order_by("-id").values_list("id", flat=True)[:limit]]
+
+
 def _annotate_rows(rows: Any, *, now: datetime) -> Any:
     holding = Hold.objects.filter(
         subject=OuterRef("id"), lifted_at=None, expires_at__gt=now

@@ -12,7 +12,8 @@ from django.test import Client
 from inspector.palette.targets import PaletteTarget
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.services.access.api_keys import Agent
-from tests.cast import factories
+from tests.cast import factories, forgetting
+from tests.cast.knowing import write
 from tests.inspector.conftest import Browser
 from tests.inspector.routes import make_family
 from tests.oracles import memory_acts
@@ -198,6 +199,25 @@ def test_palette_hides_restricted_subjects_from_viewers(
     for text in ("t-1", "event 1"):
         assert links(search(browser("viewer"), text, thread="t-1")) == []
     assert links(search(browser("officer"), "event 1", thread="t-1"))
+
+
+def test_palette_finds_a_person_by_the_line_of_memory(
+    agent: Agent, browser: Browser
+) -> None:
+    factories.make_thread(agent, "bea-1", user_id="bea")
+    bea = forgetting.get_subject(agent, "bea")
+    write(agent, bea, "guest", "Bea is a guest.\nLikes tea.")
+    person = f"/p/acme/subjects/{bea.id}"
+    read = AuditEntry.objects.filter(action="content.read")
+    found = browser("viewer").post(f"{HERE}/found", {"q": "bea guest"})
+    assert links(found.content.decode())[0] == person
+    assert read.count() == 1
+    assert links(search(browser("viewer"), "bea guest"))[0] == person
+    assert person not in links(search(browser("viewer"), "tea"))
+    bea.state = "restricted"
+    bea.save(update_fields=["state"])
+    assert person not in links(search(browser("viewer"), "bea"))
+    assert links(search(browser("officer"), "bea"))[0] == person
 
 
 def test_palette_search_of_names_is_not_audited(

@@ -42,6 +42,13 @@ def test_subject_list_costs_one_query(
     assert seen == {busy[0].id: busy[0].last_seen}
 
 
+def test_newest_people_are_listed_by_state_up_to_a_limit(acme: Project) -> None:
+    people = [subjects.find_or_create(acme.id, f"person-{n}").id for n in range(3)]
+    found = subject_lists.list_newest(acme, among=["active"], limit=2)
+    assert found == [people[2], people[1]]
+    assert subject_lists.list_newest(acme, among=["erased"], limit=2) == []
+
+
 def test_newest_thread_tells_a_person_who_may_be_seen(
     acme: Project, agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
