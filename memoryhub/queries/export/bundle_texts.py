@@ -38,8 +38,11 @@ Open `timeline.html` in a browser to read it. For programs:
 
 | file | holds |
 |---|---|
-| `events.jsonl` | every event, oldest first, by thread; `content` is what was said |
+| `events.jsonl` | every event, oldest first, by thread; `content` is what was said. \
+Episodes are its exchanges: from one message of the user to the next |
 | `state/*.jsonl` | what that came to: threads, {nouns} |
+| `state/assertions.jsonl` | facts, as the statements that they rest on |
+| `state/pages.jsonl` | pages, blocks among them; their texts are in `events.jsonl` |
 | `schemas/` | JSON Schemas: of the lines of files, and of bodies by the event's type |
 | `access.jsonl` | who read it: API keys by day, operators by the minute |
 | `recipients.json` | whom any of it was given to |

@@ -46,13 +46,15 @@ def test_event_of_a_retraction_names_what_it_retracted(
     ann = forgetting.get_subject(agent, "ann")
     said = say(agent, ann, claim("OSL <b>", 0)).seq
     gone = retract(agent, ann, said, "wrong").seq
-    home = f"/p/acme/threads/{find_home(ann).name}/events"
+    journal = find_home(ann)
+    assert journal is not None
+    home = f"/p/acme/threads/{journal.name}/events"
     text = owner.get(f"{home}/{gone}").content.decode()
     assert "home airport OSL &lt;b&gt;" in text
     assert f'href="{home}/{said}"' in text
     link = f"/p/acme/subjects/{ann.id}/facts?known={gone - 1}&amp;fact={said}"
     assert link in text
     assert owner.get(link.replace("&amp;", "&")).status_code == 200
-    where = {"thread": find_home(ann), "seq": said}
+    where = {"thread": journal, "seq": said}
     forgetting.forget(ann, "record", until="rows_erased", **where)
     assert "<em>Erased.</em>" in owner.get(f"{home}/{gone}").content.decode()
