@@ -339,7 +339,7 @@ def _list_people(
         return []
     newest = subject_lists.list_newest(visitor.project, among=LIVING, limit=PEOPLE)
     lines = remembered.find_first_lines(newest, restricted=visitor.officer)
-    found = []
+    found = list[PaletteTarget]()
     for person in newest:
         shown = cut_to_line(lines[person].text) if person in lines else ""
         if len(found) < MAX_LINES and all(each in shown.lower() for each in words):

@@ -149,6 +149,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "turn-diff": ("viewer", ("GET",)),
     "turn-missing": ("viewer", ("GET",)),
     "marked-turns": ("viewer", ("GET",)),
+    "lacking-turns": ("viewer", ("GET",)),
     "turn-mark": ("editor", ("POST",)),
     "turn-prefix": ("viewer", ("GET",)),
     "turn-panel": ("viewer", ("GET",)),

@@ -42,10 +42,13 @@ ROUTES = {route.name: route for route in list_routes()}
 OF_THREADS = {name for name in ROUTES if "thread" in ROUTES[name].parameters}
 #: Pages that list threads or people with last words, or events of threads.
 LISTS = {"overview", "overview-panel", "threads", "episodes", "subject"}
-LISTS |= {"marked-turns", "subjects"}
+LISTS |= {"marked-turns", "lacking-turns", "subjects"}
 #: Pages of a person's memory.
 PERSON = {"facts", "blocks", "recall", "fact-add", "fact-act", "fact-correct"}
 PERSON |= {"block-add", "block-edit"}
+#: Pages of acts, which name the person by a line of memory.
+PERSON |= {"subject-export", "subject-restrict", "subject-hold", "forget"}
+PERSON |= {"hold-lift", "hold-renew"}
 CONTENT = (OF_THREADS | PERSON) - read_audit.PLAIN | LISTS
 #: Pages that wait for a thread and show the first one; see test_connect.
 WAITING = {"connect", "connect-key", "connect-panel"}
