@@ -70,6 +70,9 @@ def one_is_forgotten(page: Page, home: str) -> None:
 
 def one_is_remembered(page: Page, home: str) -> None:
     """Check a fact told late about the past, and a retracted, struck-out fact."""
+    # Until the agent has begun, its address is a 404, which the browser would log.
+    page.goto(f"{home}threads?q=concierge-bea")
+    assert page.locator("main a", has_text="concierge-bea").count()
     page.goto(f"{home}threads/concierge-bea/facts")
     lanes = page.locator("main").inner_text()
     # At this speed the model has no time for the thread's first exchanges.
