@@ -7,7 +7,6 @@ See decision 3.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -28,7 +27,6 @@ from memoryhub.journal.rows.rows import (
     TurnTableRow,
     WebhookQueueRow,
 )
-from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.pages import EvictedPage, Page, PageLevel
@@ -41,21 +39,9 @@ from memoryhub.models.webhooks import WebhookQueue
 from memoryhub.models.working_memory import DueValue
 
 #: Condition on threads, with the alias `t`.
-_OPEN_HOME = f't."home" AND t."status" = \'{Thread.Status.OPEN.value}\''
-#: Columns of an assertion from which its timeline is derived; times last.
-TIMELINE_COLUMNS = (
-    "timeline",
-    "cardinality",
-    "seq",
-    "value",
-    "confidence",
-    "many",
-    "origin",
-    "retracted_seq",
-    "wrong",
-    "valid_from",
-    "valid_until",
-)
+OPEN_HOME = f't."home" AND t."status" = \'{Thread.Status.OPEN.value}\''
+#: Beyond each seq: the largest integer of both databases.
+_MAX_SEQ = 2**63 - 1
 Values = Sequence[Any]
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -90,7 +76,7 @@ class Columns:
 
     def prepare(self, rows: Sequence[Values]) -> Sequence[Values]:
         """Convert rows for the driver; values beyond the columns stay unchanged."""
-        return rows if _is_postgres() else [self._to_texts(row) for row in rows]
+        return rows if is_postgres() else [self._to_texts(row) for row in rows]
 
     def _to_texts(self, row: Values) -> Values:
         values = [*row]
@@ -145,9 +131,9 @@ class Select(Generic[Row]):
 
         The other values come before the chosen ones.
         """
-        met = condition.format(f"({_render_placeholders(chosen)})")
+        met = condition.format(f"({render_placeholders(chosen)})")
         parameters = [_to_parameter(each) for each in (*values, *chosen)]
-        rows = _run_select(f"{self.sql} WHERE {met}", parameters)
+        rows = run_select(f"{self.sql} WHERE {met}", parameters)
         return [self._to_row(row) for row in rows]
 
     def _to_row(self, found: Values) -> Row:
@@ -277,11 +263,11 @@ def delete_batch(model: type[Model], column: str, owner: UUID, *, limit: int) ->
 
     Rows that other threads have, of a model of `PER_THREAD`, go a thread at a time.
     """
-    table, place = model._meta.db_table, "ctid" if _is_postgres() else "rowid"
-    owned, values = f'"{column}" = %s', [_to_uuid_parameter(owner)]
+    table, place = model._meta.db_table, "ctid" if is_postgres() else "rowid"
+    owned, values = f'"{column}" = %s', [to_uuid_parameter(owner)]
     if model in PER_THREAD and column != "thread_id":
         first = f'SELECT "thread_id" FROM "{table}" WHERE {owned} LIMIT 1'  # noqa: S608 # models' own names
-        if not (threads := _run_select(first, values)):
+        if not (threads := run_select(first, values)):
             return 0
         owned, values = f'{owned} AND "thread_id" = %s', [*values, *threads[0]]
     with connections["default"].cursor() as cursor:
@@ -300,7 +286,7 @@ def announce_removal(threads: Collection[UUID]) -> None:
 
     Workers of a cluster cannot read that these threads are being imported.
     """
-    if _is_postgres():
+    if is_postgres():
         with connections["default"].cursor() as cursor:
             # Citus passes on no other settings than those of SET LOCAL.
             cursor.execute("SET LOCAL citus.propagate_set_commands = 'local'")
@@ -313,27 +299,27 @@ def select_heads(
 ) -> list[tuple[UUID, UUID, str, UUID, int, bytes]]:
     """Return (thread, project, name, subject, head_seq, head_hash) for these names."""
     wanted = " OR ".join(
-        f'("project_id" = %s AND "name" IN ({_render_placeholders(each)}))'
+        f'("project_id" = %s AND "name" IN ({render_placeholders(each)}))'
         for each in names.values()
     )
     values = [
         text
         for project in names
-        for text in (_to_uuid_parameter(project), *names[project])
+        for text in (to_uuid_parameter(project), *names[project])
     ]
-    projects = {_to_uuid_parameter(project): project for project in names}
-    rows = _run_select(
+    projects = {to_uuid_parameter(project): project for project in names}
+    rows = run_select(
         'SELECT "id", "project_id", "name", "subject_id", "head_seq", "head_hash" '  # noqa: S608 # places only
         f'FROM "{Thread._meta.db_table}" WHERE {wanted} ORDER BY "id"'
-        + (" FOR UPDATE" if locked and _is_postgres() else ""),
+        + (" FOR UPDATE" if locked and is_postgres() else ""),
         values,
     )
     return [
         (
-            _to_uuid(thread),
+            to_uuid(thread),
             projects[project],
             name,
-            _to_uuid(subject),
+            to_uuid(subject),
             seq,
             bytes(digest),
         )
@@ -351,129 +337,43 @@ def select_subjects(
     PostgreSQL share-locks the subjects, but not the projects, since each new thread
     updates its project's row.
     """
-    rows = _run_select(
+    rows = run_select(
         'SELECT s."id", s."state", s."epoch", s."tombstones", p."state", '  # noqa: S608 # places only
         'p."has_webhooks" '
         f'FROM "{Subject._meta.db_table}" s '
         f'JOIN "{Project._meta.db_table}" p ON p."id" = s."project_id" '
-        f'WHERE s."id" IN ({_render_placeholders(subjects)}) ORDER BY s."id"'
-        + (" FOR SHARE OF s" if _is_postgres() else ""),
-        [_to_uuid_parameter(subject) for subject in subjects],
+        f'WHERE s."id" IN ({render_placeholders(subjects)}) ORDER BY s."id"'
+        + (" FOR SHARE OF s" if is_postgres() else ""),
+        [to_uuid_parameter(subject) for subject in subjects],
     )
     return [
-        (_to_uuid(subject), *others, bool(webhooks))
+        (to_uuid(subject), *others, bool(webhooks))
         for subject, *others, webhooks in rows
     ]
 
 
 def select_named_subjects(project: UUID, names: Collection[str]) -> list[UUID]:
     """Return the subjects of threads with these names, except anonymous subjects."""
-    rows = _run_select(
+    rows = run_select(
         f'SELECT t."subject_id" FROM "{Thread._meta.db_table}" t '  # noqa: S608 # places only
         f'JOIN "{Subject._meta.db_table}" s ON s."id" = t."subject_id" '
-        f'WHERE t."project_id" = %s AND t."name" IN ({_render_placeholders(names)}) '
+        f'WHERE t."project_id" = %s AND t."name" IN ({render_placeholders(names)}) '
         'AND NOT s."anonymous"',
-        [_to_uuid_parameter(project), *names],
+        [to_uuid_parameter(project), *names],
     )
-    return [_to_uuid(subject) for (subject,) in rows]
+    return [to_uuid(subject) for (subject,) in rows]
 
 
 def select_homes(subjects: Collection[UUID]) -> list[UUID]:
     """Return the home threads of subjects, except anonymous subjects."""
-    rows = _run_select(
+    rows = run_select(
         f'SELECT t."id" FROM "{Thread._meta.db_table}" t '  # noqa: S608 # places only
         f'JOIN "{Subject._meta.db_table}" s ON s."id" = t."subject_id" '
-        f'WHERE t."subject_id" IN ({_render_placeholders(subjects)}) AND {_OPEN_HOME} '
+        f'WHERE t."subject_id" IN ({render_placeholders(subjects)}) AND {OPEN_HOME} '
         'AND NOT s."anonymous" ORDER BY t."id"',
-        [*map(_to_uuid_parameter, subjects)],
+        [*map(to_uuid_parameter, subjects)],
     )
-    return [_to_uuid(thread) for (thread,) in rows]
-
-
-def select_learnt(
-    subject: UUID, records: Collection[tuple[UUID, int]]
-) -> list[tuple[UUID, int, int]]:
-    """Return (thread, seq, seq at home) of facts learnt from records.
-
-    In the order in which the subject's home learnt them.
-    """
-    threads, seqs = {thread for thread, _ in records}, {seq for _, seq in records}
-    rows = _select_learnt(subject, threads, seqs)
-    found = [(_to_uuid(thread), *seqs) for _, thread, *seqs in rows]
-    return [each for each in found if each[:2] in records]
-
-
-def select_learnt_in(
-    subject: UUID, threads: Collection[UUID]
-) -> list[tuple[UUID, int, int]]:
-    """Return (thread, seq, seq at home) of facts that may have ended.
-
-    Only facts that the subject's home learnt from these threads. Such a fact was
-    retracted, has an end, or shares its timeline with another assertion. One query
-    where nothing was learnt, else two.
-    """
-    rows = _select_learnt(subject, threads)
-    ended = _select_ended(rows[0][0], [row[3] for row in rows]) if rows else ()
-    return [(_to_uuid(thread), *at) for _, thread, *at in rows if at[1] in ended]
-
-
-def _select_learnt(
-    subject: UUID, threads: Collection[UUID], seqs: Collection[int] = ()
-) -> list[tuple[Any, ...]]:
-    """Return (home, thread, seq, seq at home) of facts learnt from these threads."""
-    among = f' AND d."source_seq" IN ({_render_placeholders(seqs)})' if seqs else ""
-    return _run_select(
-        'SELECT t."id", d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
-        f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
-        'ON d."derived_thread" = t."id" '
-        f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
-        f'AND d."thread_id" IN ({_render_placeholders(threads)}){among} '
-        'ORDER BY d."derived_seq"',
-        [_to_uuid_parameter(subject), *map(_to_uuid_parameter, threads), *seqs],
-    )
-
-
-def _select_ended(home: Any, seqs: Collection[int]) -> set[int]:
-    """Return those of a home's assertions that may have ended."""
-    table = f'"{Assertion._meta.db_table}"'
-    chosen, values = _render_among(seqs)
-    rows = _run_select(
-        f'SELECT a."seq" FROM {table} a '  # noqa: S608 # models' own names
-        f'WHERE a."thread_id" = %s AND a."seq" {chosen} '
-        'AND (a."retracted_seq" IS NOT NULL OR a."valid_until" IS NOT NULL '
-        f'OR EXISTS (SELECT 1 FROM {table} o WHERE o."thread_id" = a."thread_id" '
-        'AND o."timeline" = a."timeline" AND o."seq" <> a."seq"))',
-        [home, values],
-    )
-    return {seq for (seq,) in rows}
-
-
-def _render_among(seqs: Collection[int]) -> tuple[str, Any]:
-    """Return the condition that a seq is among these, and its one value."""
-    if _is_postgres():
-        return "= ANY(%s)", [*seqs]
-    return "IN (SELECT value FROM json_each(%s))", json.dumps([*seqs])
-
-
-def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]:
-    """Return TIMELINE_COLUMNS of all rows of these assertions' timelines.
-
-    Ordered by timeline and seq; `seqs` are of the home thread. Times are texts on
-    SQLite.
-    """
-    postgres, table = _is_postgres(), f'"{Assertion._meta.db_table}"'
-    chosen, values = _render_among(seqs)
-    columns = [*TIMELINE_COLUMNS]
-    if not postgres:
-        # SQLite's driver spends most of the time on converting times.
-        columns[-2:] = (f"\"{each}\" || '+00:00'" for each in columns[-2:])
-    return _run_select(
-        f"SELECT {', '.join(columns)} FROM {table} "  # noqa: S608 # models' own names
-        f'WHERE "thread_id" = %s AND "timeline" IN (SELECT "timeline" FROM {table} '
-        f'WHERE "thread_id" = %s AND "seq" {chosen} AND "cardinality" IS NULL) '
-        'ORDER BY "timeline", "seq"',
-        [_to_uuid_parameter(home), _to_uuid_parameter(home), values],
-    )
+    return [to_uuid(thread) for (thread,) in rows]
 
 
 def select_events_at(places: Mapping[UUID, Sequence[int]]) -> list[EventTableRow]:
@@ -481,19 +381,67 @@ def select_events_at(places: Mapping[UUID, Sequence[int]]) -> list[EventTableRow
     if not places:
         return []
     each = [
-        f'("thread_id" = %s AND "seq" IN ({_render_placeholders(seqs)}))'
+        f'("thread_id" = %s AND "seq" IN ({render_placeholders(seqs)}))'
         for seqs in places.values()
     ]
     values = [value for home, seqs in places.items() for value in (home, *seqs)]
     return EVENTS_READ.select(" OR ".join(each), *values)
 
 
+def _build_exchange_sql() -> str:
+    """Build the statement of `select_exchanges`, without the places.
+
+    The ORM takes four times as long to build the statement as databases do to run it.
+    """
+    spoken = (
+        f'SELECT m."seq" FROM "{Slot._meta.db_table}" m '  # noqa: S608 # models' own names
+        'WHERE m."thread_id" = s."thread_id" AND m."struck_seq" IS NULL AND m."role" = '
+    )
+    begin = (
+        f'({spoken}\'user\' AND m."index" <= s."index" ORDER BY m."index" DESC LIMIT 1)'
+    )
+    until = f'({spoken}\'user\' AND m."index" > s."index" ORDER BY m."index" LIMIT 1)'
+    # A bound that is always there lets both databases walk the index from its end.
+    answer = (
+        f"({spoken}'assistant' AND m.\"seq\" > {begin} "
+        f'AND m."seq" < COALESCE({until}, {_MAX_SEQ}) ORDER BY m."seq" DESC LIMIT 1)'
+    )
+    return (
+        f'SELECT s."thread_id", s."seq", {begin}, {answer} '  # noqa: S608 # models' own names
+        f'FROM "{Slot._meta.db_table}" s WHERE '
+    )
+
+
+def select_exchanges(
+    places: Mapping[UUID, Sequence[int]],
+) -> list[tuple[UUID, int, int | None, int | None]]:
+    """Return (thread, seq, question, answer) of the messages at these seqs.
+
+    The question is the user's last message up to a message, the answer the assistant's
+    last one before the user's next; both are seqs, and neither is a struck message. One
+    query, or none without places.
+    """
+    if not places:
+        return []
+    each = [
+        f'(s."thread_id" = %s AND s."seq" IN ({render_placeholders(seqs)}))'
+        for seqs in places.values()
+    ]
+    values = [
+        value
+        for home, seqs in places.items()
+        for value in (to_uuid_parameter(home), *seqs)
+    ]
+    rows = run_select(_EXCHANGES + " OR ".join(each), values)
+    return [(to_uuid(home), *seqs) for home, *seqs in rows]
+
+
 def select_project_state(project: UUID) -> str:
     """Return the project's state; share-locked on PostgreSQL."""
-    rows = _run_select(
+    rows = run_select(
         f'SELECT "state" FROM "{Project._meta.db_table}" WHERE "id" = %s'  # noqa: S608 # models' own names
-        + (" FOR SHARE" if _is_postgres() else ""),
-        [_to_uuid_parameter(project)],
+        + (" FOR SHARE" if is_postgres() else ""),
+        [to_uuid_parameter(project)],
     )
     return "".join(state for (state,) in rows)
 
@@ -502,11 +450,11 @@ def select_events(
     thread: UUID, *, after: int, up_to: int, limit: int
 ) -> list[tuple[Any, ...]]:
     """Return (seq, type, at, actor, body, payload, erased_by, chain), oldest first."""
-    rows = _run_select(
+    rows = run_select(
         'SELECT "seq", "type", "at", "actor", "body", "payload", "erased_by", "chain" '  # noqa: S608 # places only
         f'FROM "{Event._meta.db_table}" WHERE "thread_id" = %s AND "seq" > %s '
         'AND "seq" <= %s ORDER BY "seq" LIMIT %s',
-        [_to_uuid_parameter(thread), after, up_to, limit],
+        [to_uuid_parameter(thread), after, up_to, limit],
     )
     return [(*row[:2], _to_time(row[2]), *row[3:]) for row in rows]
 
@@ -527,14 +475,14 @@ def select_folded(
 ) -> list[FoldedRow]:
     """Return the columns that a fold reads of the events after a seq, oldest first."""
     # SQLite's driver spends most of the time on converting times.
-    postgres = _is_postgres()
+    postgres = is_postgres()
     at = '"at"' if postgres else "\"at\" || '+00:00'"
     read = _to_time if postgres else datetime.fromisoformat
-    rows = _run_select(
+    rows = run_select(
         f'SELECT "seq", "type", {at}, "actor", "body", "chain" '  # noqa: S608 # places only
         f'FROM "{Event._meta.db_table}" WHERE "thread_id" = %s AND "seq" > %s '
         'AND "seq" <= %s ORDER BY "seq" LIMIT %s',
-        [_to_uuid_parameter(thread), after, up_to, limit],
+        [to_uuid_parameter(thread), after, up_to, limit],
     )
     return [
         FoldedRow(seq, kind, read(at), actor, body, chain)
@@ -544,10 +492,10 @@ def select_folded(
 
 def select_chain(thread: UUID, seq: int) -> bytes | None:
     """Return the chain's digest at an event; None if there is no such event."""
-    rows = _run_select(
+    rows = run_select(
         f'SELECT "chain" FROM "{Event._meta.db_table}" '  # noqa: S608 # places only
         'WHERE "thread_id" = %s AND "seq" = %s',
-        [_to_uuid_parameter(thread), seq],
+        [to_uuid_parameter(thread), seq],
     )
     return bytes(rows[0][0]) if rows else None
 
@@ -556,11 +504,11 @@ def select_snapshot(
     thread: UUID, *, up_to: int, replay_format: int
 ) -> tuple[int, bytes] | None:
     """Return (seq, sealed) of the newest snapshot at or before a seq; None if none."""
-    rows = _run_select(
+    rows = run_select(
         f'SELECT "seq", "sealed" FROM "{Snapshot._meta.db_table}" '  # noqa: S608 # places only
         'WHERE "thread_id" = %s AND "seq" <= %s AND "replay_format" = %s '
         'ORDER BY "seq" DESC LIMIT 1',
-        [_to_uuid_parameter(thread), up_to, replay_format],
+        [to_uuid_parameter(thread), up_to, replay_format],
     )
     return (rows[0][0], bytes(rows[0][1])) if rows else None
 
@@ -594,12 +542,12 @@ def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
     places: list[Any] = [
         place
         for _, _, limit in counted
-        for place in (_to_uuid_parameter(thread), up_to)[: 2 if limit else 1]
+        for place in (to_uuid_parameter(thread), up_to)[: 2 if limit else 1]
     ]
     columns = ", ".join(
         own.format(what, model._meta.db_table, limit) for model, what, limit in counted
     )
-    (found,) = _run_select(f"SELECT {columns}", places)
+    (found,) = run_select(f"SELECT {columns}", places)
     slots, turns, pages, evicted_pages, levels, *newest = found
     return RowCounts(
         slots, turns, pages, levels, evicted_pages, max(seq or 0 for seq in newest)
@@ -610,46 +558,46 @@ def select_erased(
     threads: Collection[UUID], *, first: int, last: int
 ) -> list[tuple[UUID, int]]:
     """Return (thread, seq) of events in a span of seqs whose content was erased."""
-    rows = _run_select(
+    rows = run_select(
         f'SELECT "thread_id", "seq" FROM "{Event._meta.db_table}" '  # noqa: S608 # places only
-        f'WHERE "thread_id" IN ({_render_placeholders(threads)}) '
+        f'WHERE "thread_id" IN ({render_placeholders(threads)}) '
         'AND "seq" BETWEEN %s AND %s AND "erased_by" IS NOT NULL',
-        [*map(_to_uuid_parameter, threads), first, last],
+        [*map(to_uuid_parameter, threads), first, last],
     )
-    return [(_to_uuid(thread), seq) for thread, seq in rows]
+    return [(to_uuid(thread), seq) for thread, seq in rows]
 
 
 def select_newest_pages(thread: UUID, *, up_to: int, limit: int) -> list[str]:
     """Return the ids of a thread's live pages, last changed first."""
-    rows = _run_select(
+    rows = run_select(
         f'SELECT "page_id" FROM "{Page._meta.db_table}" WHERE "thread_id" = %s '  # noqa: S608 # models' own names
         'AND "seq" <= %s AND "deleted_seq" IS NULL ORDER BY "seq" DESC LIMIT %s',
-        [_to_uuid_parameter(thread), up_to, limit],
+        [to_uuid_parameter(thread), up_to, limit],
     )
     return [page for (page,) in rows]
 
 
-def _run_select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+def run_select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
     with connections["default"].cursor() as cursor:
         cursor.execute(sql, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
 
 
-def _render_placeholders(values: Collection[object]) -> str:
+def render_placeholders(values: Collection[object]) -> str:
     return ", ".join(["%s"] * len(values))
 
 
-def _is_postgres() -> bool:
+def is_postgres() -> bool:
     return connections["default"].vendor == "postgresql"
 
 
 def _to_parameter(value: Any) -> Any:
-    return _to_uuid_parameter(value) if isinstance(value, UUID) else value
+    return to_uuid_parameter(value) if isinstance(value, UUID) else value
 
 
-def _to_uuid_parameter(value: UUID) -> UUID | str:
-    return value if _is_postgres() else value.hex
+def to_uuid_parameter(value: UUID) -> UUID | str:
+    return value if is_postgres() else value.hex
 
 
 def _to_time(value: datetime | str) -> datetime:
@@ -658,15 +606,17 @@ def _to_time(value: datetime | str) -> datetime:
     return value.astimezone(UTC)
 
 
-def _to_uuid(value: UUID | str) -> UUID:
+def to_uuid(value: UUID | str) -> UUID:
     return UUID(value) if isinstance(value, str) else value
 
 
 #: Conversions of values that drivers return in another type than the models do.
 _AS_READ: Mapping[type[Field[Any, Any]], Callable[[Any], Any]] = {
-    UUIDField: _to_uuid,
+    UUIDField: to_uuid,
     DateTimeField: _to_time,
 }
+
+_EXCHANGES = _build_exchange_sql()
 
 EVENTS, SLOTS, TURNS, PAGES, LEVELS, EVICTED_PAGES, DUES, DERIVATIONS = (
     Insert(Event, EventTableRow),

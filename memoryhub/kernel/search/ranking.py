@@ -9,8 +9,10 @@ records for each word. See decision 58.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple, get_args
 from uuid import UUID
@@ -352,12 +354,14 @@ def _iter_forms(postings: Postings, stemmed: str) -> Iterator[int]:
     The words are sorted, so only words with the stem's first 2 to 4 letters are read.
     """
     beginning = stemmed[: max(2, min(len(stemmed) - 1, 4))]
-    first = bisect_left(postings.words, beginning)
-    for at in range(first, len(postings.words)):
-        if not postings.words[at].startswith(beginning):
-            return
-        if postings.stems[at] == stemmed:
+    at = bisect_left(postings.words, beginning)
+    # No word holds the last character of Unicode, which is none of a text.
+    end = bisect_left(postings.words, f"{beginning}{chr(sys.maxunicode)}", at)
+    with suppress(ValueError):
+        while True:
+            at = postings.stems.index(stemmed, at, end)
             yield at
+            at += 1
 
 
 def _add_counts(into: Numbers, postings: Postings, word: int, weight: float) -> None:

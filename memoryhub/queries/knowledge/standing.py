@@ -9,7 +9,7 @@ from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.journal.rows import statements
+from memoryhub.journal.rows.knowledge import assertion_statements
 from memoryhub.kernel.context.contexts import OutdatedMark, SlotMarks
 from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.models.slots import Slot
@@ -62,7 +62,7 @@ def list_marks(
     `known_at`, or until now. One query where nothing was learnt from the records, else
     three.
     """
-    learnt = statements.select_learnt(subject.id, {*places}) if places else []
+    learnt = assertion_statements.select_learnt(subject.id, {*places}) if places else []
     return _find_marks(subject, learnt, at=at, known_at=known_at)
 
 
@@ -76,7 +76,7 @@ def list_log_marks(
     query with marks.
     """
     parts = {each.thread: each for each in get_segments(thread)}
-    learnt = statements.select_learnt_in(thread.subject_id, parts)
+    learnt = assertion_statements.select_learnt_in(thread.subject_id, parts)
     found = _find_marks(thread.subject, learnt, at=at)
     if not found:
         return ()

@@ -16,9 +16,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from memoryhub.journal.rows import statements
-from memoryhub.journal.rows.knowledge import assertion_rows
-from memoryhub.journal.rows.statements import TIMELINE_COLUMNS
+from memoryhub.journal.rows.knowledge import assertion_rows, assertion_statements
+from memoryhub.journal.rows.knowledge.assertion_statements import TIMELINE_COLUMNS
 from memoryhub.kernel.knowledge import derivation
 from memoryhub.kernel.knowledge.derivation import (
     CardinalitySetting,
@@ -211,7 +210,7 @@ def list_timelines(
     key = (home.id, home.head_seq, home.predicates_due, (*seqs,))
     found = _answers.get(key)
     if found is None:
-        rows = statements.select_timelines(home.id, seqs) if seqs else []
+        rows = assertion_statements.select_timelines(home.id, seqs) if seqs else []
         found = [*_iter_by_timeline(rows, None)]
         weight = sum(len(each.assertions) for each in found)
         if weight >= _LONG:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import Q
 
+from memoryhub.journal.rows import statements
 from memoryhub.kernel.messages.words import render_content_words
 from memoryhub.kernel.threads import exchanges
 from memoryhub.models.slots import Slot
@@ -75,29 +76,10 @@ def map_exchange_seqs(
     seqs = dict[UUID, list[int]]()
     for home, seq in places:
         seqs.setdefault(home, []).append(seq)
-    if not seqs:
-        return {}
-    found = Q()
-    for home, wanted in seqs.items():
-        found |= Q(thread_id=home, seq__in=wanted)
-    there = Slot.objects.filter(thread=OuterRef("thread"), struck_seq=None)
-    users = there.filter(role="user")
-    begins = users.filter(index__lte=OuterRef("index")).order_by("-index")
-    until = users.filter(index__gt=OuterRef("index")).order_by("index")
-    spoken = there.filter(role="assistant", seq__gt=OuterRef("begin"))
-    before = spoken.filter(seq__lt=OuterRef("until"))
-    rows = Slot.objects.filter(found).annotate(
-        begin=Subquery(begins.values("seq")[:1]),
-        until=Subquery(until.values("seq")[:1]),
-    )
-    rows = rows.annotate(
-        bounded=Subquery(before.order_by("-seq").values("seq")[:1]),
-        newest=Subquery(spoken.order_by("-seq").values("seq")[:1]),
-    )
-    names = ("thread_id", "seq", "begin", "until", "bounded", "newest")
+    rows = statements.select_exchanges(seqs)
     return {
-        (home, seq): (begin, newest if until is None else bounded)
-        for home, seq, begin, until, bounded, newest in rows.values_list(*names)
+        (home, seq): (begin, answer)
+        for home, seq, begin, answer in rows
         if begin is not None
     }
 
