@@ -36,8 +36,15 @@ Evolve = Callable[[ThreadState, Any], ThreadState]
 _RESCORING = frozenset(
     {PageFaulted, PageReferenced, PagesCited, PageUpdated, TurnBegan, TurnRated}
 )
-#: Events of an append that add no frame, and make none larger.
-_NOT_GROWING = (PageCompressed, PageEvicted, PageLowered, PagesCited, PagesEvicted)
+#: Events of an append or an import that add no frame, and make none larger.
+_NOT_GROWING = (
+    PageCompressed,
+    PageEvicted,
+    PageLowered,
+    PagesCited,
+    PagesEvicted,
+    TurnBegan,
+)
 
 
 class PageTable(Protocol):

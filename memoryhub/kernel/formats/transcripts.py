@@ -18,7 +18,8 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.formats import records
 from memoryhub.kernel.formats.records import BadRecord, FileRecord, TextPosition
 from memoryhub.kernel.knowledge.facts import NewFact
-from memoryhub.kernel.messages import message, reading
+from memoryhub.kernel.messages import reading
+from memoryhub.kernel.messages.message import Message
 from memoryhub.kernel.state.events import LabelValue, Role, RunFormat
 from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import names, strict_json, times, user_ids
@@ -46,6 +47,8 @@ class ImportedMessage:
     content: dict[str, Any]
     #: JSON text of the content, as it is stored.
     text: bytes
+    #: The content as it was read: reading is a tenth of an import.
+    spoken: Message
     #: A model call begins right before the message.
     turn_begins: bool
     agent_at: datetime | None = None
@@ -188,6 +191,7 @@ def read_message(
         to_name=to_name,
         content=content,
         text=text,
+        spoken=spoken,
         turn_begins=role == "assistant",
         agent_at=agent_at,
         unknown_call=role == "tool" and None in seen,
@@ -219,7 +223,7 @@ def parse_record(record: FileRecord, limits: strict_json.JsonLimits) -> Any:
 
 
 def _find_route(
-    spoken: message.Message, role: Role, thread: str, calls: Calls
+    spoken: Message, role: Role, thread: str, calls: Calls
 ) -> tuple[str, str]:
     """Return sender and receiver: the tool of a call or result, `tools` for several."""
     if role == "assistant":

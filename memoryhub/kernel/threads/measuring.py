@@ -42,12 +42,15 @@ class PageMeasure(NamedTuple):
     counted_by: str | None = None
 
 
-def measure_slot(slot: NewSlot, content: Any) -> NewSlot:
+def measure_slot(
+    slot: NewSlot, content: Any, spoken: Message | None = None
+) -> NewSlot:
     """Return the slot with its cost and modality; its tokens stay as counted.
 
     Without a role from its client, the slot gets the message's own role, except system.
+    Callers that have read the content give it as `spoken`.
     """
-    spoken, sent = reading.read(content), get_role(slot)
+    spoken, sent = spoken or reading.read(content), get_role(slot)
     if sent in (None, "user") and spoken.speaker == "tool":
         slot = replace(slot, role="tool")
     elif sent is None and spoken.role in ("user", "assistant"):
@@ -93,12 +96,12 @@ def measure_message(
         to_name=message.to_name,
         type=message.type,
         content=message.text,
-        tokens=count_content_tokens(message.content, tokenizer.count),
+        tokens=count_message_tokens(message.spoken, tokenizer.count),
         counted_by=counted_by,
         role=message.role,
         agent_at=message.agent_at,
     )
-    return measure_slot(slot, message.content)
+    return measure_slot(slot, message.content, message.spoken)
 
 
 def recount_slot(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot:
