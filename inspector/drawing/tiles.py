@@ -78,11 +78,12 @@ class DepartedTile:
 
 
 def group_cells(
-    cells: Sequence[ResidentPage], *, since: int, opened: str
+    cells: Sequence[ResidentPage], *, since: int, opened: str, closed: bool = True
 ) -> list[TileGroup]:
     """Group the cells of a working set; cells that came from `since` on are new.
 
-    The newest groups, and the group named `opened`, get about `MAX_TILES` tiles.
+    The newest groups, and the group named `opened`, get about `MAX_TILES` tiles. With
+    `closed` false only open groups get tiles: tiles take most of the time of a seek.
     """
     others = [cell for cell in cells if cell.slot is None or cell.role == "system"]
     messages = [cell for cell in cells if cell.slot is not None]
@@ -92,14 +93,17 @@ def group_cells(
     drawn = [*_group_others(others), *_group_turns(older)]
     if newest:
         drawn.append((_build_group(newest, title="Newest", newest=True), newest))
+    open_first = _find_open_groups([group for group, _ in drawn], len(cells))
     room, found = MAX_TILES, list[TileGroup]()
     for group, part in reversed(drawn):
+        is_open = group.name == opened or group.name in open_first
         shown = group.newest or group.name == opened or len(part) <= room
         # Groups older than a group without tiles get no tiles either.
         room = room - len(part) if shown else 0
+        shown = shown and (closed or is_open or group.newest)
         tiles = _build_tiles(part, most=most, since=since) if shown else ()
-        found.append(replace(group, tiles=tiles, open=group.name == opened))
-    return _mark_open_groups(found[::-1], len(cells))
+        found.append(replace(group, tiles=tiles, open=is_open))
+    return found[::-1]
 
 
 def map_locations(drawn: Iterable[TileGroup]) -> dict[str, Location]:
@@ -150,14 +154,11 @@ def _build_words(page_id: str, texts: PageTexts) -> FirstWords:
     return first_words.build_page_words(*texts.get(page_id, (None, 0)))
 
 
-def _mark_open_groups(drawn: list[TileGroup], count: int) -> list[TileGroup]:
-    """Open the first group of other pages, and of a small set the last older group."""
-    older = [n for n, g in enumerate(drawn) if not (g.newest or g.beside)]
-    nearest = older[-1] if older and count <= MAX_OPEN_CELLS else None
-    return [
-        replace(each, open=each.open or (n == 0 and each.beside) or n == nearest)
-        for n, each in enumerate(drawn)
-    ]
+def _find_open_groups(drawn: Sequence[TileGroup], count: int) -> set[str]:
+    """Name the first group of other pages, and of a small set the last older group."""
+    beside = [group.name for group in drawn[:1] if group.beside]
+    older = [group.name for group in drawn if not (group.newest or group.beside)]
+    return {*beside, *(older[-1:] if count <= MAX_OPEN_CELLS else ())}
 
 
 def _group_others(cells: Sequence[ResidentPage]) -> Iterator[GroupCells]:

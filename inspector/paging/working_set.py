@@ -33,7 +33,13 @@ def draw_fold(scene: ThreadScene, fold: MomentFold) -> Context:
     thread, seq, run = scene.thread, scene.seq, fold.run
     found = residency.build_residency(thread, fold.state)
     since = found.turn_seq if scene.base_seq is None else scene.base_seq + 1
-    drawn = tiles.group_cells(found.cells, since=since, opened=scene.group)
+    drawn = tiles.group_cells(
+        found.cells,
+        since=since,
+        opened=scene.group,
+        # A panel that follows the head keeps open what its reader opened.
+        closed=scene.at_seq is None,
+    )
     left = run.list_up_to(seq) if run else ()
     shown = left[-LEFT:]
     entries = page_texts.list_held_entries(
