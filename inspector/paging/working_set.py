@@ -23,15 +23,15 @@ LEFT, WAITING = 9, 6
 def draw_scene(scene: ThreadScene) -> Context:
     """Draw a scene's working set: resident pages, pages that left, and the budget.
 
-    At most twelve queries and a bounded fold, for any number of pages.
+    At most ten queries and a bounded fold, for any number of pages.
     """
     return draw_fold(scene, folds.fold(scene))
 
 
 def draw_fold(scene: ThreadScene, fold: MomentFold) -> Context:
-    """Draw the working set of a fold. Seven queries at most."""
+    """Draw the working set of a fold. Five queries at most."""
     thread, seq, run = scene.thread, scene.seq, fold.run
-    found = residency.build_residency(thread, fold.state)
+    found = residency.build_residency(thread, fold.state, causes=False)
     since = found.turn_seq if scene.base_seq is None else scene.base_seq + 1
     drawn = tiles.group_cells(
         found.cells,

@@ -77,12 +77,16 @@ class FoldedMessages:
 def draw_conversation(
     scene: ThreadScene, line: ThreadEventLine | None, state: ThreadState | None
 ) -> Context:
-    """Draw the messages around an event. Nine queries, more in a fork.
+    """Draw the messages around an event. Eight queries, more in a fork.
 
     Without a state the context does not say what the model sees.
     """
     thread, seq = scene.thread, scene.seq
-    total = slots.count_slots(thread, at_seq=seq)
+    # Before its first event a fork's state does not count the inherited messages.
+    if state is None or not state.seq:
+        total = slots.count_slots(thread, at_seq=seq)
+    else:
+        total = state.slot_count
     here = min(locate_slot(line, total - 1), total - 1)
     windows = (
         [pick_passing(here, total)] if scene.passing else split_windows(here, total)

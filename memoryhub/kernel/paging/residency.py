@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias, TypeVar
 
 from rpds import HashTrieMap
@@ -210,28 +211,52 @@ def apply_page_evicted(state: ThreadState, event: events.PageEvicted) -> ThreadS
     if event.tier_before == "L1":
         hot = tiers.remove_page(paging.hot, event.page_id)
         return state._replace(paging=paging._replace(hot=hot))
-    frame = paging.frames[event.page_id]
     if event.hand is not None:
-        paging = paging.move_hand(frame)
-    past = paging.history.get(event.page_id, Past())
-    gone = paging.evicted_tokens + frame.tokens
-    past = past._replace(evicted_turn=state.turn_count, evicted_tokens=gone, back=False)
-    paging = paging._replace(
-        frames=paging.frames.remove(event.page_id),
-        used=paging.used - frame.tokens,
-        pins=tiers.remove_page(paging.pins, event.page_id),
+        paging = paging.move_hand(paging.frames[event.page_id])
+    pages = [(event.page_id, event.displaced)]
+    return state._replace(paging=_evict_frames(state, paging, pages, event.cause))
+
+
+def _evict_frames(
+    state: ThreadState,
+    paging: Paging,
+    pages: Sequence[tuple[str, str | None]],
+    cause: str,
+) -> Paging:
+    """Move pages to the hot list, each with the page that it displaces there.
+
+    All in one copy of the paging: an eviction run takes dozens of pages.
+    """
+    frames, hot, pins = paging.frames, paging.hot, paging.pins
+    used, gone, history = paging.used, paging.evicted_tokens, paging.history
+    for page_id, displaced in pages:
+        frame = frames[page_id]
+        used, gone = used - frame.tokens, gone + frame.tokens
+        frames, pins = frames.remove(page_id), tiers.remove_page(pins, page_id)
+        past = history.get(page_id)
+        faulted = past.faulted_turn if past else None
+        past = Past(faulted, state.turn_count, gone)
+        history = _remember_past(history, page_id, past)
+        hot = tiers.move_to_hot(state, hot, frame, displaced)
+    counts = add_counts(paging.counts, ("evicted", f"evicted.{cause}"), by=len(pages))
+    return paging._replace(
+        frames=frames,
+        used=used,
+        pins=pins,
         evicted_tokens=gone,
-        history=_remember_past(paging, event.page_id, past),
+        history=history,
+        hot=hot,
+        counts=counts,
     )
-    paging = tiers.insert_hot(state, paging, frame.entry, event.displaced, was=frame)
-    names = ("evicted", f"evicted.{event.cause}")
-    return state._replace(paging=_count_names(paging, *names))
 
 
 def apply_pages_evicted(state: ThreadState, event: events.PagesEvicted) -> ThreadState:
-    for each in event.split():
-        state = apply_page_evicted(state, each)
-    return state
+    if event.hands is not None:
+        for each in event.split():
+            state = apply_page_evicted(state, each)
+        return state
+    pages = event.list_displaced()
+    return state._replace(paging=_evict_frames(state, state.paging, pages, event.cause))
 
 
 def apply_page_lowered(state: ThreadState, event: events.PageLowered) -> ThreadState:
@@ -346,7 +371,9 @@ def _note_refault(state: ThreadState, paging: Paging, page_id: str) -> Paging:
     turn = state.turn_count
     past = paging.history.get(page_id, Past())
     after = paging._replace(
-        history=_remember_past(paging, page_id, past._replace(faulted_turn=turn)),
+        history=_remember_past(
+            paging.history, page_id, past._replace(faulted_turn=turn)
+        ),
     )
     times = [at for at in (past.faulted_turn, past.evicted_turn) if at is not None]
     if not times or turn - max(times) > REFAULT_TURNS:
@@ -361,9 +388,8 @@ def _note_refault(state: ThreadState, paging: Paging, page_id: str) -> Paging:
     return _count_names(after, "refaults")
 
 
-def _remember_past(paging: Paging, page_id: str, past: Past) -> Pasts:
+def _remember_past(history: Pasts, page_id: str, past: Past) -> Pasts:
     """Put the page into the history; half of a full history is dropped first."""
-    history = paging.history
     if page_id not in history and len(history) >= HISTORY_PAGES:
         # Half at once: finding the oldest page each time would cost a scan per page.
         order = sorted((past.last_turn, name) for name, past in list_items(history))

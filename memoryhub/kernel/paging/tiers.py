@@ -43,40 +43,31 @@ def insert_frame(
 
     With `moves`, the page moves to the call that has fetched it.
     """
-    before, moves = paging.frames.get(entry.page_id), moves and recalled
+    page_id, clock = entry.page_id, state.clock + 1
+    before, moves = paging.frames.get(page_id), moves and recalled
+    been = before or paging.hot.get(page_id)
+    stays = before if not moves else None
     recalled = recalled or bool(before and before.recalled)
-    weight = weights.weigh_page(entry, level, recalled=recalled)
-    frame = _build_frame(state, entry, before or paging.hot.get(entry.page_id))
-    if before is not None and not moves:
-        at, joined = before.mapped_seq, before.joined_seq
-        frame = frame._replace(mapped_seq=at, joined_seq=joined)
-    tokens = sum(part.cost for part in parts) or weight
-    frame = frame._replace(level=level, tokens=tokens, recalled=recalled, parts=parts)
-    if before is not None and paging.settings.policy == "sieve":
-        frame = frame._replace(visited=True)
-    return paging._replace(
-        frames=paging.frames.insert(entry.page_id, frame),
-        used=paging.used + tokens - (before.tokens if before else 0),
-        hot=remove_page(paging.hot, entry.page_id),
-        history=paging.history if before else _mark_back(paging, entry.page_id),
-    )
-
-
-def _build_frame(
-    state: ThreadState, entry: PageEntry, been: Frame | Hot | None
-) -> Frame:
-    """Build a frame at FULL that begins now, of a new or a known page."""
-    clock = state.clock + 1
-    return Frame(
+    tokens = sum(part.cost for part in parts)
+    frame = Frame(
         entry=entry,
-        level=0,
-        tokens=0,
-        mapped_seq=clock,
+        level=level,
+        tokens=tokens or weights.weigh_page(entry, level, recalled=recalled),
+        mapped_seq=stays.mapped_seq if stays else clock,
         referenced_seq=clock,
         referenced_turn=state.turn_count,
         references=been.references + 1 if been else 1,
-        recalled=False,
+        recalled=recalled,
         cause_seq=clock,
+        joined_seq=stays.joined_seq if stays else 0,
+        parts=parts,
+        visited=before is not None and paging.settings.policy == "sieve",
+    )
+    return paging._replace(
+        frames=paging.frames.insert(page_id, frame),
+        used=paging.used + frame.tokens - (before.tokens if before else 0),
+        hot=remove_page(paging.hot, page_id),
+        history=paging.history if before else _mark_back(paging, page_id),
     )
 
 
@@ -89,25 +80,30 @@ def _mark_back(paging: Paging, page_id: str) -> HashTrieMap[str, Past]:
 
 
 def insert_hot(
-    state: ThreadState,
-    paging: Paging,
-    entry: PageEntry,
-    displaced: str | None,
-    *,
-    was: Frame | None = None,
+    state: ThreadState, paging: Paging, entry: PageEntry, displaced: str | None
 ) -> Paging:
     """Put the page on the hot list, in the place of the page it displaced."""
-    before = paging.hot.get(entry.page_id)
-    kept = was or before
+    kept, clock = paging.hot.get(entry.page_id), state.clock + 1
     hot = remove_page(paging.hot, displaced) if displaced else paging.hot
     page = Hot(
         entry=entry,
-        referenced_seq=kept.referenced_seq if kept else state.clock + 1,
+        referenced_seq=kept.referenced_seq if kept else clock,
         referenced_turn=kept.referenced_turn if kept else state.turn_count,
         references=kept.references if kept else 0,
-        since_seq=state.clock + 1,
+        since_seq=clock,
     )
     return paging._replace(hot=hot.insert(entry.page_id, page))
+
+
+def move_to_hot(
+    state: ThreadState, hot: HashTrieMap[str, Hot], frame: Frame, displaced: str | None
+) -> HashTrieMap[str, Hot]:
+    """Put the page of a frame on the hot list, in the place of the page displaced."""
+    if displaced:
+        hot = remove_page(hot, displaced)
+    entry, seq, turn = frame.entry, frame.referenced_seq, frame.referenced_turn
+    page = Hot(entry, seq, turn, frame.references, state.clock + 1)
+    return hot.insert(entry.page_id, page)
 
 
 def replace_entry(paging: Paging, entry: PageEntry, clock: int) -> Paging:

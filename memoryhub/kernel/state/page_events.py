@@ -436,14 +436,18 @@ class PagesEvicted(PageEvent):
             hands=hands if any(hands) else None,
         )
 
+    def list_displaced(self) -> list[tuple[str, str | None]]:
+        """List each page with the page that the hot list displaced for it, if any."""
+        first = len(self.page_ids) - len(self.displaced)
+        return [*zip(self.page_ids, [None] * first + self.displaced, strict=True)]
+
     def split(self) -> Iterator[PageEvicted]:
         """Yield the single evictions that this event joins."""
         number = len(self.page_ids)
         scores: Sequence[float | None] = self.scores or [None] * number
-        displaced = [*[None] * (number - len(self.displaced)), *self.displaced]
         hands = self.hands or [0] * number
-        each = zip(self.page_ids, self.tokens, scores, displaced, hands, strict=True)
-        for page_id, tokens, score, out, hand in each:
+        each = zip(self.list_displaced(), self.tokens, scores, hands, strict=True)
+        for (page_id, out), tokens, score, hand in each:
             yield PageEvicted(
                 turn=self.turn,
                 cause=self.cause,

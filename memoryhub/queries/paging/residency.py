@@ -15,7 +15,14 @@ from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.paging.eviction import eviction, pins
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.pages import Location, PageEntry
-from memoryhub.kernel.state.paging import REFAULT_TURNS, Frame, Hot, Paging, Past
+from memoryhub.kernel.state.paging import (
+    REFAULT_TURNS,
+    Frame,
+    Hot,
+    Paging,
+    Past,
+    list_values,
+)
 from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.policies import ScoreParts
 from memoryhub.kernel.state.state import ThreadState
@@ -46,12 +53,21 @@ class KeepReason:
     #: `explicit`, `system`, `exchange`, `recent`, `claim`; empty when nothing pins it.
     rule: str
     score: float
-    terms: tuple[ScorePart, ...]
+    #: What the policy scores, and the policy's name.
+    parts: ScoreParts
+    policy: str
     #: The first turn in which the page may be evicted; None when it may be evicted now.
     protected_until: int | None
     #: Rank of eviction: 1 leaves first; None if no eviction run takes the page: it is
     #: pinned, due in the next request, or held by its group.
     rank: int | None
+
+    @property
+    def terms(self) -> tuple[ScorePart, ...]:
+        """Build the parts of the score; a page of tiles asks for few."""
+        policy = policies.POLICIES[self.policy]
+        keep = policy.frame
+        return tuple(_build_score_part(name, self.parts, keep) for name in policy.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +75,6 @@ class ResidentPage:
     """A page in the working set, in its place in the context."""
 
     page_id: str
-    #: The first letter of the page's line in the context.
-    letter: str
     level: int
     type: str
     modality: str
@@ -74,6 +88,7 @@ class ResidentPage:
     idle_turns: int
     #: The event that put the page at its level; None when the event is an ancestor's.
     cause_seq: int | None
+    #: Type of that event; empty where it was not asked for.
     cause: str
     #: The event that mapped the page; None when the event is an ancestor's.
     since_seq: int | None
@@ -166,14 +181,17 @@ def get_residency(thread: Thread, seq: int) -> Residency:
     return build_residency(thread, replay.load_state_at(thread, seq).state)
 
 
-def build_residency(thread: Thread, state: ThreadState) -> Residency:
-    """Build the residency of a state of the thread. Three queries."""
+def build_residency(
+    thread: Thread, state: ThreadState, *, causes: bool = True
+) -> Residency:
+    """Build the residency of a state of the thread. Two queries.
+
+    One query without the `causes` of the pages' levels.
+    """
     paging, turn = state.paging, state.turn_count
     frames = paging.list_in_context_order()
-    causes = _map_causes(state, frames)
-    cells = [
-        _build_cell(state, *each, causes) for each in explain_frames(state, frames)
-    ]
+    types = _map_causes(state, frames) if causes else {}
+    cells = [_build_cell(state, *each, types) for each in explain_frames(state, frames)]
     turn_seq, over_budget = _get_turn(thread, turn)
     return Residency(
         seq=state.seq,
@@ -208,9 +226,8 @@ def explain_frames(
             KeepReason(
                 rule=rules.get(frame.page_id, ""),
                 score=scores[frame.page_id],
-                terms=tuple(
-                    _build_score_part(name, each, keep) for name in policy.parts
-                ),
+                parts=each,
+                policy=paging.settings.policy,
                 protected_until=compute_protection_end(
                     paging.history.get(frame.page_id), paging.settings, turn=turn
                 ),
@@ -288,7 +305,6 @@ def _build_cell(
     entry, cause_seq = frame.entry, to_own_seq(state, frame.cause_seq)
     return ResidentPage(
         page_id=entry.page_id,
-        letter=get_letter(entry),
         level=frame.level,
         type=entry.type,
         modality=entry.modality,
@@ -322,7 +338,7 @@ def list_hot_pages(state: ThreadState) -> tuple[HotPage, ...]:
     paging, turn = state.paging, state.turn_count
     scored = [
         (policies.score_hot_page(page, paging, turn=turn), page)
-        for page in paging.hot.values()
+        for page in list_values(paging.hot)
     ]
     scored.sort(key=lambda each: (-each[0], -each[1].since_seq, each[1].page_id))
     return tuple(_build_hot_page(state, page, score) for score, page in scored)
