@@ -156,6 +156,7 @@ class ThreadState(NamedTuple):
 
 def count_name(counts: Counts, name: str) -> Counts:
     """Count one more of `name`; a name beyond `MAX_COUNTED` counts as `OTHER`."""
-    if name not in counts and len(counts) >= MAX_COUNTED:
-        name = OTHER
-    return counts.insert(name, counts.get(name, 0) + 1)
+    count = counts.get(name, 0)
+    if not count and len(counts) >= MAX_COUNTED:
+        name, count = OTHER, counts.get(OTHER, 0)
+    return counts.insert(name, count + 1)
