@@ -439,7 +439,8 @@ class PagesEvicted(PageEvent):
     def list_displaced(self) -> list[tuple[str, str | None]]:
         """List each page with the page that the hot list displaced for it, if any."""
         first = len(self.page_ids) - len(self.displaced)
-        return [*zip(self.page_ids, [None] * first + self.displaced, strict=True)]
+        displaced = [*[None] * first, *self.displaced]
+        return [*zip(self.page_ids, displaced, strict=True)]
 
     def split(self) -> Iterator[PageEvicted]:
         """Yield the single evictions that this event joins."""
