@@ -14,6 +14,21 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 
 
+class ChangesKeysOrTask(models.Func):
+    """Condition on events that change, or may change, a key or the task.
+
+    The statement holds the types themselves: SQLite uses a partial index only for a
+    condition without parameters.
+    """
+
+    types = (
+        *("key.set", "key.retimed", "key.deleted", "keys.expired", "keys.cleared"),
+        *("task.set", "task.updated", "task.cleared", "checkpoint.restored"),
+    )
+    template = "(%(expressions)s IN ({}))".format(", ".join(map("'{}'".format, types)))
+    output_field = models.BooleanField()
+
+
 class EventQuerySet(models.QuerySet["Event"]):
     def filter_places(self, places: Iterable[tuple[UUID, int]]) -> Self:
         """Filter the events at places (thread, seq), in no order."""
@@ -83,6 +98,12 @@ class Event(models.Model):
                 fields=["thread", "seq"],
                 name="event_erased",
                 condition=models.Q(erased_by__isnull=False),
+            ),
+            # History of a key and of the task: few events among many messages.
+            models.Index(
+                fields=["thread", "seq"],
+                name="event_keys_or_task",
+                condition=models.Q(ChangesKeysOrTask("type")),
             ),
         ]
 

@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from memoryhub.errors import KeyNotFoundError
 from memoryhub.journal import texts
-from memoryhub.models.events import Event
+from memoryhub.models.events import ChangesKeysOrTask, Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, count_fitting
 from memoryhub.queries.memory import keys
@@ -26,6 +26,7 @@ _SETS = ("key.set", "key.retimed")
 #: Event types that name their keys, and event types that concern all keys.
 _NAMED = (*_SETS, "key.deleted", "keys.expired")
 _ALL = ("keys.cleared", "checkpoint.restored")
+TYPES = (*_NAMED, *_ALL)
 #: A restore of a checkpoint outside the history; the restore may have moved the key.
 _UNKNOWN = -1
 
@@ -110,6 +111,7 @@ def _list_candidates(
     else:
         about |= Q(type__in=_ALL)
     rows = Event.objects.filter(
+        ChangesKeysOrTask("type"),
         about,
         thread_id=thread.id,
         seq__gt=up_to - REACH,

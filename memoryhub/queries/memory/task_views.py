@@ -12,7 +12,7 @@ import orjson
 from memoryhub.journal import texts
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.models.events import Event
+from memoryhub.models.events import ChangesKeysOrTask, Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import tasks
 from memoryhub.queries.memory.tasks import TaskView
@@ -20,7 +20,7 @@ from memoryhub.queries.replay.states import load_state
 
 #: Number of task events shown, and number of journal events searched.
 HISTORY, REACH = 200, 20_000
-_TYPES = ("task.set", "task.updated", "task.cleared", "checkpoint.restored")
+TYPES = ("task.set", "task.updated", "task.cleared", "checkpoint.restored")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +57,9 @@ def get_history(thread: Thread, *, seq: int | None = None) -> TaskHistory:
     state = load_state(thread, seq)
     task = TASK.get_current(state)
     rows = Event.objects.filter(
+        ChangesKeysOrTask("type"),
         thread_id=thread.id,
-        type__in=_TYPES,
+        type__in=TYPES,
         seq__gt=state.seq - REACH,
         seq__lte=state.seq,
     )
