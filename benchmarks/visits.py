@@ -93,7 +93,10 @@ class Visitor:
             if self._get(path).status_code == 200
         }
         more = {f"{name}, more": self._more(path) for name, path in shown.items()}
-        return shown | {name: path for name, path in more.items() if path}
+        # The last part of a list may have fewer lines than another list's second.
+        return shown | {
+            name: path for name, path in more.items() if path and self._more(path)
+        }
 
     def _addresses(self) -> Iterator[tuple[str, str]]:
         thread = self.threads[LONG]
