@@ -42,9 +42,7 @@ class PageMeasure(NamedTuple):
     counted_by: str | None = None
 
 
-def measure_slot(
-    slot: NewSlot, content: Any, spoken: Message | None = None
-) -> NewSlot:
+def measure_slot(slot: NewSlot, content: Any, spoken: Message | None = None) -> NewSlot:
     """Return the slot with its cost and modality; its tokens stay as counted.
 
     Without a role from its client, the slot gets the message's own role, except system.

@@ -14,7 +14,7 @@ from tests.harness.instances import Instance
 pytestmark = pytest.mark.slow
 
 #: The last one before the newest, and all that upgrade a database.
-EARLIER = ("0022", "0002")
+EARLIER = ("0023", "0002")
 #: Of one command, at night: a rebuild folds every event anew.
 NIGHT_SECONDS = 3_600
 #: Told of each export itself: its instant, and who exported before.
