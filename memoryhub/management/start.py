@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import stat
 import sys
 from collections.abc import Collection, Iterator
@@ -49,6 +50,9 @@ _QUIET_SECONDS = 2.0
 #: only is older than the first release and cannot be upgraded.
 FORMAT = 3
 FORMAT_BEGINS = "0001_tables"
+#: Names of migrations that only add what an earlier version need not know: tables,
+#: indexes, and columns that may be empty or that the database fills.
+ADDING = re.compile(r"\d{4}_add_")
 #: Patterns of private files: databases with their journals, key rings, ledgers.
 _PRIVATE = ("*.sqlite3*", "*.json", "*.jsonl")
 
@@ -194,13 +198,22 @@ def _iter_private_files() -> Iterator[Path]:
 
 
 def migrate(alias: str) -> None:
-    """Migrate a database's schema to this code's version; never down."""
+    """Migrate a database's schema to this code's version; never down.
+
+    A newer schema that only adds is left as it is, so that processes of two versions
+    can serve one hub during an upgrade. Raises StartRefusedError for any other.
+    """
     with _hold_migration_lock(alias):
         refuse_old_format(alias)
         executor = MigrationExecutor(connections[alias])
         applied = MigrationRecorder(connections[alias]).applied_migrations()
         unknown = set(applied) - set(executor.loader.disk_migrations or ())
-        if newer := sorted(name for app, name in unknown if app == "memoryhub"):
+        newer = sorted(
+            name
+            for app, name in unknown
+            if app == "memoryhub" and not ADDING.match(name)
+        )
+        if newer:
             raise StartRefusedError(
                 f"schema_newer: the database {alias} was migrated by a newer version "
                 f"({newer[-1]}); run that version or restore a backup"

@@ -18,7 +18,7 @@ class ChangesKeysOrTask(models.Func):
     """Condition on events that change, or may change, a key or the task.
 
     The statement holds the types themselves: SQLite uses a partial index only for a
-    condition without parameters.
+    condition without parameters. Another type needs an index of another name.
     """
 
     types = (

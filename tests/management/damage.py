@@ -19,12 +19,13 @@ def drop_trigger(name: str, table: str) -> None:
         cursor.execute(f"DROP TRIGGER memoryhub_{table}_{name}{on}")
 
 
-def migrate_beyond(alias: str) -> None:
-    """Simulate migrations of a newer version."""
+def migrate_beyond(alias: str, name: str) -> None:
+    """Simulate a migration of a newer version."""
     with connections[alias].cursor() as cursor:
         cursor.execute(
             "INSERT INTO django_migrations (app, name, applied) "
-            "VALUES ('memoryhub', '9999_later', CURRENT_TIMESTAMP)"
+            "VALUES ('memoryhub', %s, CURRENT_TIMESTAMP)",
+            [name],
         )
 
 

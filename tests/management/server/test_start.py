@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 from django.db import connections
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations import AddField, AddIndex, CreateModel
+from django.db.models import NOT_PROVIDED
 
 from memoryhub.errors import StartRefusedError
 from memoryhub.management import start
@@ -222,10 +225,34 @@ def test_misspelt_setting_is_named_beside_the_one_it_may_mean(empty: Instance) -
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
 def test_newer_schema_is_refused(instance: Instance, alias: str) -> None:
-    instance.call("tests.management.damage:migrate_beyond", alias)
+    for name in ("9998_add_later", "9999_later"):
+        instance.call("tests.management.damage:migrate_beyond", alias, name)
     line = require_refusal(instance)
     assert "schema_newer" in line
     assert "9999_later" in line
+
+
+def test_newer_schema_that_only_adds_is_served(instance: Instance) -> None:
+    for alias in ("default", "keys"):
+        instance.call("tests.management.damage:migrate_beyond", alias, "9999_add_later")
+    with instance.serve():
+        pass
+
+
+def test_migration_is_named_add_only_if_it_only_adds() -> None:
+    migrations = MigrationLoader(None).disk_migrations
+    assert migrations
+    for (app, name), migration in migrations.items():
+        if app == "memoryhub" and start.ADDING.match(name):
+            assert all(map(is_adding, migration.operations)), name
+
+
+def is_adding(operation: object) -> bool:
+    """Tell whether a server that doesn't know the operation can read and write."""
+    if isinstance(operation, AddField):
+        field = operation.field
+        return bool(field.null) or field.db_default is not NOT_PROVIDED
+    return isinstance(operation, (AddIndex, CreateModel))
 
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
