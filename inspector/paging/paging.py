@@ -89,9 +89,13 @@ def show_curves(request: HttpRequest, project: str, thread: str) -> HttpResponse
     if not waits:
         state = replay.load_state_at(row, row.head_seq).state
         context |= drawn_curves.build_context(curves.get_curves(row, state))
-    return visits.render_thread_page(
+    answer = visits.render_thread_page(
         request, "inspector/paging/curves.html", visitor, row, context
     )
+    if not waits:
+        # The browser puts nothing else into the page that waits.
+        answer.headers["MH-Panel"] = "1"
+    return answer
 
 
 @require_safe

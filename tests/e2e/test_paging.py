@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from inspector.paging import paging
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from tests.e2e.conftest import say
@@ -69,6 +70,15 @@ def test_paging_charts_are_drawn_and_link_to_the_replay(
     plot.hover(position={"x": box["width"] - 2, "y": 20})
     plot.click(position={"x": box["width"] - 2, "y": 20})
     page.wait_for_url(re.compile(r"/threads/paged\?at_seq=\d+"))
+
+
+def test_curves_of_a_long_thread_come_by_themselves(
+    paged: Thread, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "_QUICK_EVENTS", 0)
+    page.goto(f"{T}/paging/curves")
+    expect(page.locator("#curves table")).to_be_visible()
+    expect(page.locator("[aria-busy]")).to_have_count(0)
 
 
 def test_chart_brush_zooms_all_paging_charts(paged: Thread, page: Page) -> None:
