@@ -21,7 +21,7 @@ from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.memory.checkpoints import count_inherited_clock
 from memoryhub.queries.paging.page_views import PageStep
 from memoryhub.queries.replay import replay
-from memoryhub.queries.threads import forks, verdicts
+from memoryhub.queries.threads import forks
 from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.queries.threads.thresholds import Thresholds
@@ -65,10 +65,9 @@ def build_shared_context(scene: ThreadScene) -> Context:
     thread = scene.thread
     names = {"project": thread.project.slug, "thread": thread.name}
     line = ThreadLine.from_row(thread)
-    limits = Thresholds.from_project(thread.project)
     return {
         "thread": line,
-        "thread_verdicts": verdicts.find_in_line(line, limits),
+        "thread_limits": Thresholds.from_project(thread.project),
         # Of all turns, whatever moment the page shows.
         "thread_cost": prices.compute_thread_cost(
             prices.get_table(thread.project), thread

@@ -9,6 +9,9 @@ from django import template
 from inspector.overview import charts, time_plots
 from inspector.templatetags import units
 from memoryhub.queries.threads import verdicts
+from memoryhub.queries.threads.threads import ThreadLine
+from memoryhub.queries.threads.thresholds import Thresholds
+from memoryhub.queries.threads.verdicts import ThreadVerdict
 
 register = template.Library()
 register.filter("code", charts.describe_code)
@@ -21,6 +24,12 @@ _NEARLY_FULL = 0.85
 def flag_word(flag: str) -> str:
     """Return the words for a flag of the search; any other value unchanged."""
     return verdicts.WORDS.get(flag, flag)
+
+
+@register.filter("verdicts")
+def find_verdicts(line: ThreadLine, limits: Thresholds) -> tuple[ThreadVerdict, ...]:
+    """Return the verdicts from the counters of a thread, as of the line's moment."""
+    return verdicts.find_in_line(line, limits)
 
 
 @register.filter

@@ -158,7 +158,8 @@ class ThreadLine(Rates):
         )
 
     def build_as_of(self, state: ThreadState) -> ThreadLine:
-        """Return the line with status, labels and counts as of this state."""
+        """Return the line with status, labels, counts and rates as of this state."""
+        paging, exchanges = state.paging, state.paging.exchanges
         return replace(
             self,
             status=state.status,
@@ -169,6 +170,17 @@ class ThreadLine(Rates):
             tokens=state.token_count,
             bytes=state.byte_count,
             last_event_at=state.at or self.created_at,
+            nearly_full=state.nearly_full,
+            resident=paging.used,
+            capacity=paging.settings.usable,
+            hits=paging.tlb.hits,
+            misses=paging.tlb.misses,
+            faults=paging.counts.get("faults", 0),
+            refaults=paging.count_refaults(state.turn_count),
+            exchanges=exchanges.begun,
+            exchanges_lately=count_rated_exchanges(exchanges.begun),
+            faulted_exchanges=exchanges.faulted,
+            faulted_lately=exchanges.faulted_lately,
         )
 
 

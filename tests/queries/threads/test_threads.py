@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedError
+from memoryhub.kernel.paging.page_commands import ReferencePages
 from memoryhub.models import Subject, Thread
+from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.threads import ThreadFilter, ThreadLine
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.people import subjects
 from tests.cast import factories
+from tests.inspector.paged import do, make_paged
 
 pytestmark = pytest.mark.django_db
 
@@ -80,6 +83,17 @@ def test_thread_line_repeats_the_row(agent: Agent) -> None:
     assert (line.slots, line.max_slots, line.head_seq) == (1, 7, 2)
     assert line.labels == {"a": 1}
     assert (line.inherited, line.lineage) == (0, ())
+
+
+def test_thread_line_as_of_the_head_repeats_the_row(agent: Agent) -> None:
+    make_paged(agent)
+    for n in range(6):
+        page_id = "policy" if n % 2 else f"slot-{n}"
+        do(agent, "paged", ReferencePages(page_ids=(page_id,)))
+    row = factories.get_thread(agent, "paged")
+    line = ThreadLine.from_row(row)
+    assert line.hits
+    assert line.build_as_of(replay.load_state_at(row, row.head_seq).state) == line
 
 
 def test_thread_prefix_is_compared_bytewise(agent: Agent) -> None:
