@@ -110,6 +110,22 @@
       ...panels().filter((panel) => panel.dataset.newest === "last" && !isRead(panel)).map((panel) => [place(panel), toNewest]),
     ];
   }
+  // A warning that ended stays in its place for whoever was about to follow its link, and says when it ended.
+  let warning = null;
+  function stay() {
+    const now = document.querySelector("[data-live] [data-stays]:not([data-ended])");
+    if (now) {
+      const panel = now.closest("[data-live]");
+      document.querySelector("[data-ended]")?.remove();
+      return (warning = { shown: now, id: panel.id, index: [...panel.children].indexOf(now) });
+    }
+    const panel = warning && document.getElementById(warning.id), { shown, index } = warning ?? {};
+    if (!panel || shown.isConnected) return;
+    shown.querySelector("b").textContent = `Was thrashing until turn ${counted(Number(shown.dataset.stays))}`;
+    shown.dataset.ended = true;
+    shown.classList.remove("bad");
+    panel.insertBefore(shown, panel.children[index] ?? null);
+  }
   // To pause is to keep what is shown now, not what was there when the page came.
   function pausing() {
     const pause = document.getElementById("pause"), seq = Math.max(0, ...panels().map(seqOf));
@@ -170,6 +186,7 @@
   });
   on("htmx:wsAfterMessage", () => {
     const { n, fresh } = document.getElementById("live-mark").dataset;
+    stay();
     for (const [where, apply] of kept) if (find(where)) apply(find(where));
     news({ mode, heads, fresh: Number(fresh) });
     unpainted = Number(n);
@@ -187,7 +204,7 @@
   on("htmx:afterRequest", ({ detail }) => {
     if (polledAt && detail.successful && detail.elt.dataset.live) heard = Date.now();
   });
-  on("htmx:afterSettle", () => (greeted && hello(), tell()));
+  on("htmx:afterSettle", () => (stay(), greeted && hello(), tell()));
   on("visibilitychange", () => (painted(), tell()));
   // Back at the newest end, or sent there: what was held comes.
   function release() {
@@ -259,6 +276,7 @@
     [freshDue, freshAt] = [false, now];
     fresh.forEach((panel) => htmx.trigger(panel, "refresh"));
   }, 500);
+  stay();
   const last = document.querySelector("[data-live][data-newest=last]");
   if (last && !location.hash && !document.querySelector("[autofocus]")) toNewest(last);
   tell();

@@ -50,6 +50,21 @@ def faults(call: Call, exchanges: int) -> None:
         call("/pages/note/fault", {"level": 0})
 
 
+def test_warning_that_ended_stays_in_its_place(call: Call, page: Page) -> None:
+    faults(call, 4)
+    open_marked_page(page, f"{T}/paging")
+    warning = page.locator("#paging > .notice", has_text="hrashing").first
+    expect(warning).to_contain_text("Thrashing: what the model needs")
+    last = cards(page)
+    for _ in range(6):
+        call("/turns", {"slots": [ASKED]})
+    expect(warning).to_contain_text("Was thrashing until turn ")
+    expect(page.locator("#paging > .notice").first).to_have_text(warning.inner_text())
+    assert cards(page) != last
+    warning.get_by_role("link").click()
+    page.wait_for_url("**/paging/curves")
+
+
 def open_marked_page(page: Page, path: str) -> None:
     """Open a page with a mark, which a reload would lose."""
     page.goto(path)
