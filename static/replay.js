@@ -77,6 +77,16 @@
     centre();
   }
 
+  // A group of the working set has come: it stays open at the next step, and in the link.
+  function opened({ group }) {
+    const form = get("scrubber"), url = new URL(location.href);
+    url.searchParams.set("group", group);
+    history.replaceState(null, "", url);
+    form.querySelector("[name=group]")?.remove();
+    form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "group", value: group }));
+    point();
+  }
+
   // The head has moved: there is more to scrub over, and a live page is at its end.
   function grown() {
     const head = get("head").dataset.seq;
@@ -143,6 +153,7 @@
   });
   document.addEventListener("htmx:afterSettle", (event) => {
     if (event.target.id === "moment") shown();
+    if (event.target.matches("details.setgroup")) opened(event.target.dataset);
     point();
   });
   document.addEventListener("htmx:oobAfterSwap", (event) => {

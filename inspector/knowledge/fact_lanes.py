@@ -75,11 +75,9 @@ class LaneAxis:
             label = _render_label(
                 at, end - begin, first=last is None or at.year != last.year
             )
-            # A label at the end would run over the edge.
-            fits = self.to_percent(at) <= 100 - 12
-            yield LaneTick(
-                x=_render_percent(self.to_percent(at)), label=label if fits else ""
-            )
+            # A label at the end would run over the edge, and a rule alone says nothing.
+            if (share := self.to_percent(at)) <= 100 - 12:
+                yield LaneTick(x=_render_percent(share), label=label)
             last = at
 
 
