@@ -71,6 +71,7 @@ def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         },
         "story": story,
         "stated": _list_stated(story) if story else [],
+        "counted": _count_statements(story, nth) if story else None,
         **_list_block_lines(story if until is None else None, now),
         "saved": saved,
         "corrected": _list_corrected(visit, saved.seq) if saved else [],
@@ -165,40 +166,85 @@ class StatedLine:
     #: Whether an operator undid it, and whether an undo brought its value back.
     undone: bool
     back: bool
+    #: Seq of the assertion by which an undo brought the retracted value back.
+    restored_by: int | None
 
 
 def _list_stated(story: FactStory) -> list[StatedLine]:
     """List a fact's assertions, each with the value that it changed. One query.
 
-    That is a retracted value of the same time, which it corrects, else the value that
-    was true just before. None for one of several values that hold at once.
+    That is the value stated for the same time, else for the time just before, as known
+    when the assertion was recorded. None for one of several values that hold at once.
     """
     single = story.fact.cardinality == "single"
     undone, back = facts.find_undos(story.home, story.assertions)
+    brought_back = {
+        (each.value, each.valid_from, each.valid_until): each.seq
+        for each in story.assertions
+        if each.seq in back
+    }
     return [
         StatedLine(
             line=each,
             was=_find_value_before(each, story) if single else "",
             undone=each.seq in undone,
             back=each.seq in back,
+            restored_by=_find_restoring(each, brought_back),
         )
         for each in story.assertions
     ]
 
 
 def _find_value_before(each: AssertionLine, story: FactStory) -> str:
-    corrected = [
-        older.value
-        for older in story.assertions
-        if older.retracted_seq is not None
-        and older.seq < each.seq
-        and older.valid_from == each.valid_from
-    ]
     earlier = [
-        fact.value for fact in story.timeline if fact.valid_from < each.valid_from
+        older
+        for older in story.assertions
+        if older.seq < each.seq and older.valid_from <= each.valid_from
     ]
-    was = (corrected[:1] or earlier[-1:] or [""])[0]
-    return "" if was == each.value else was
+    # A correction retracts the value of the same time before it states another.
+    same = [older for older in earlier if older.valid_from == each.valid_from]
+    known = [
+        older
+        for older in earlier
+        if (older.counts and older.retracted_seq is None)
+        or (older.retracted_seq or 0) > each.seq
+    ]
+    found = same or sorted(known, key=lambda older: (older.valid_from, older.seq))[::-1]
+    return "" if not found or found[0].value == each.value else found[0].value
+
+
+def _find_restoring(
+    each: AssertionLine, brought_back: dict[tuple[str, datetime, datetime | None], int]
+) -> int | None:
+    seq = brought_back.get((each.value, each.valid_from, each.valid_until), 0)
+    return seq if each.retracted_seq is not None and seq > each.retracted_seq else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementCounts:
+    """How many assertions a fact rests on."""
+
+    #: Those that begin within the fact, and the different begins that they state.
+    own: int
+    begins: int
+    #: Those of an earlier period of the value.
+    earlier: int
+    #: When the first that begins within the fact was recorded.
+    recorded_at: datetime
+
+
+def _count_statements(story: FactStory, nth: int) -> StatementCounts:
+    """Count the assertions that a fact rests on. No query."""
+    fact = story.unopened.facts[nth]
+    supports = story.unopened.list_supports(fact)
+    own = {each.seq: each for each in supports if each.valid_from >= fact.begin}
+    times = [line.at for line in story.assertions if line.seq in own]
+    return StatementCounts(
+        own=len(own),
+        begins=len({each.valid_from for each in own.values()}),
+        earlier=len(supports) - len(own),
+        recorded_at=min(times, default=story.fact.begin_recorded_at),
+    )
 
 
 def _list_block_lines(story: FactStory | None, now: datetime) -> dict[str, Any]:

@@ -115,7 +115,8 @@ def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -
     assert link
     opened = fetch_text(viewer, link[1])
     assert "<span>OSL</span></foreignObject>" in re.sub(r"<span\s+>", "<span>", page)
-    assert "2 confirmations" in opened
+    assert "Stated 2 times" in opened
+    assert "2 different begins" in opened
     assert "</time>." in opened  # no blank before the full stop
     assert "confidence 0.5" in opened
     assert "Retract" not in opened
@@ -210,7 +211,20 @@ def test_confirming_assertion_opens_the_confirmed_fact(
     add = build_path(ann, "add-fact")
     say(agent, ann, claim("OSL", 0))
     sent = owner.post(add, {**CLAIM, "value": "OSL"})
-    assert "2 confirmations" in fetch_text(owner, sent.headers["Location"])
+    assert "Stated 2 times" in fetch_text(owner, sent.headers["Location"])
+
+
+def test_history_of_fact_says_what_was_known_when_recorded(
+    agent: Agent, ann: Subject, owner: Client
+) -> None:
+    early = say(agent, ann, claim("Ghent", 0)).seq
+    say(agent, ann, claim("Trieste", 5))
+    form = f"{build_path(ann)}/{early}/correct"
+    saved = owner.post(form, {"value": "Bruges", "how": "wrong", "since": ""})
+    shown = " ".join(fetch_text(owner, saved.headers["Location"]).split())
+    assert "from Ghent to Trieste" in shown
+    assert "from Ghent to <b>Bruges</b>" in shown
+    assert "Stated 1 time for this period" in shown
 
 
 def test_near_property_is_asked_about_before_a_fact_is_written(
@@ -322,7 +336,9 @@ def test_fact_is_corrected_in_place_and_undone(
     done = re.search(r"done=(\d+)", undone.headers["Location"])
     assert done
     story = " ".join(fetch_text(viewer, f"{page}?fact={done[1]}").split())
-    assert re.search(r">undone</a>.*>retracted</a> \(was wrong\)", story)
+    assert re.search(
+        r">undone</a>.*>retracted</a> \(was wrong\);.*>retraction undone</a>", story
+    )
     back = 'from Bergen back to <b>Oslo</b><br><span class="faint">undo</span>'
     assert back in story
     # Undone already: the page says that it can't be undone once more.
