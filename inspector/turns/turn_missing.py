@@ -67,6 +67,8 @@ def build_missing(row: Thread, shown: ShownRequest, since: TurnLine) -> Context:
         ]
         if verdict.calm
         else [],
+        # Tokens in use at which an eviction stops.
+        "evicts_to": int(shown.state.paging.settings.low),
         "matches": best,
         "match_words": turn_words.describe_standing(best),
         "looked_for": exchange.question_text[:LOOKED_FOR],

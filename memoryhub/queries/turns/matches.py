@@ -35,6 +35,8 @@ BEST = 10
 READ = 20_000
 #: One sentence that asks; possessive, since a text may have millions of characters.
 _ASKING = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))*+\?")
+#: Places of the words that two questions of the same form share.
+_FORM = (0, -2, -1)
 MatchStanding = Literal["in", "shortened", "out"]
 
 
@@ -70,7 +72,8 @@ def get_matches(
 ) -> QuestionMatches:
     """Return the best matches for the exchange's question, as of its packing.
 
-    The question itself is left out, and messages that can hold no answer. A search
+    The question itself is left out, messages that can hold no answer, and the user's
+    messages of the question's form. A search
     of the thread whose journal has the turn: five queries where no thread moved, and
     two for the texts. Where more than 5,000 events are not indexed yet, 100 texts more
     are indexed and searched. `thread` comes with its subject.
@@ -85,7 +88,7 @@ def get_matches(
     found = searching.search_thread(row, request, seq=shown.event.as_of_seq)
     itself = exchange.question.index
     others = [hit for hit in found.items if hit.slot != itself]
-    empty = _list_answerless(row, others, query)
+    empty = _list_answerless(row, others, query, exchange.question_text)
     others = [hit for hit in others if hit not in empty]
     standings = _map_standings(shown.used)
     return QuestionMatches(
@@ -105,7 +108,7 @@ def get_matches(
 
 
 def _list_answerless(
-    row: Thread, found: Iterable[SearchHit], query: SearchQuery
+    row: Thread, found: Iterable[SearchHit], query: SearchQuery, question: str
 ) -> list[SearchHit]:
     """List the messages among the hits that hold no answer. Two queries."""
     places = {
@@ -116,7 +119,8 @@ def _list_answerless(
     return [
         places[place]
         for place, text in texts.open_texts(row, [*places]).items()
-        if has_no_answer(read(text.content), query)
+        if has_no_answer(message := read(text.content), query)
+        or (places[place].role == "user" and has_same_form(message, question))
     ]
 
 
@@ -134,6 +138,19 @@ def has_no_answer(message: Message, query: SearchQuery) -> bool:
         return True
     words = list_question_words(text)
     return len(list_shared_words(words, " ".join(terms))) == len(words)
+
+
+def has_same_form(message: Message, question: str) -> bool:
+    """Tell whether a message asks for the same as a question, of another thing. Pure.
+
+    It begins with the same word, and ends with the same two words.
+    """
+    asked, said = (
+        text.casefold().split() for text in (question, render_parts(message))
+    )
+    return min(len(asked), len(said)) > len(_FORM) and [asked[n] for n in _FORM] == [
+        said[n] for n in _FORM
+    ]
 
 
 def build_query(question: str) -> SearchQuery:

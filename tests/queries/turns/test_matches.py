@@ -8,7 +8,7 @@ import pytest
 
 from memoryhub.kernel.messages.reading import read
 from memoryhub.kernel.state.events import Role
-from memoryhub.queries.turns.matches import build_query, has_no_answer
+from memoryhub.queries.turns.matches import build_query, has_no_answer, has_same_form
 
 CALL = {
     "id": "c-1",
@@ -39,3 +39,12 @@ def test_message_has_no_answer_when_it_only_asks_or_repeats(
 ) -> None:
     query = build_query("What do we know about silt behind a weir?")
     assert has_no_answer(read(content, role=role), query) == expected
+
+
+def test_question_of_same_form_shares_first_and_last_words() -> None:
+    asked = "Compare neap tides with what you found before."
+    same = read("Compare silt with what you found before.", role="user")
+    other = read("Compare them: neap tides were lower before.", role="user")
+    assert has_same_form(same, asked)
+    assert not has_same_form(other, asked)
+    assert not has_same_form(read("Yes", role="user"), "Yes")
