@@ -42,7 +42,7 @@ _LINE: Final = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearntFact:
-    """A fact with the message that it was confirmed by last."""
+    """A fact with the message that it was learnt from first."""
 
     fact: FactLine
     #: Name of the message's thread; empty where no source was named.
@@ -138,18 +138,18 @@ def list_kinds(profile: Profile) -> list[tuple[str, TypeFigures]]:
 def _list_facts(
     subject: Subject, home: Thread | None, *, now: datetime
 ) -> list[LearntFact]:
-    """List the facts that hold now, each with its last source. Six queries."""
+    """List the facts that hold now, each with its first source. Six queries."""
     found = facts.list_recent(home, at=now, limit=FACTS) if home else ()
-    sources = {each.sources[-1] for each in found if each.sources}
+    sources = {each.sources[0] for each in found if each.sources}
     indexes = slots.map_indexes(subject.project_id, sources)
     return [
         LearntFact(fact=each)
         if not each.sources
         else LearntFact(
             fact=each,
-            thread=each.sources[-1].thread,
-            seq=each.sources[-1].seq,
-            slot=indexes.get(each.sources[-1]),
+            thread=each.sources[0].thread,
+            seq=each.sources[0].seq,
+            slot=indexes.get(each.sources[0]),
         )
         for each in found
     ]
