@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from inspector.paging import paging
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
+from tests.cast import factories
 from tests.e2e.conftest import say
 from tests.inspector.paged import make_paged
 
@@ -20,6 +21,13 @@ T = "/p/acme/threads/paged"
 @pytest.fixture
 def paged(agent: Agent) -> Thread:
     return make_paged(agent)
+
+
+@pytest.fixture
+def crowded(agent: Agent) -> Thread:
+    factories.make_thread(agent, "crowded", user_id="ann", budget_tokens=200_000)
+    factories.append(agent, "crowded", *(f"again {n}" for n in range(60)))
+    return factories.get_thread(agent, "crowded")
 
 
 TILES = ".tile[id]:visible"
@@ -48,6 +56,26 @@ def test_arrows_in_the_page_tiles_do_not_move_the_scrubber(
     page.keyboard.press("ArrowRight")
     expect(page.locator(TILES).nth(1)).to_be_focused()
     expect(page.locator("#at")).to_have_value("20")
+
+
+def test_closed_group_opens_in_its_place(crowded: Thread, page: Page) -> None:
+    page.goto(f"/p/acme/threads/crowded?at_seq={crowded.head_seq}")
+    closed = page.locator(".setgroup > .folded").last
+    closed.scroll_into_view_if_needed()
+    name = closed.get_attribute("id") or ""
+    before = closed.bounding_box()
+    closed.press("Enter")
+    summary = page.locator(f"summary#{name}")
+    expect(summary).to_be_focused()
+    expect(page.locator(f"details:has(#{name}) .tile").first).to_be_visible()
+    after = summary.bounding_box()
+    assert before
+    assert after
+    assert abs(before["y"] - after["y"]) < 2
+    # The link of the page opens it, too.
+    page.wait_for_url(f"**group={name.removeprefix('group-')}**")
+    page.reload()
+    expect(page.locator(f"details[open] > #{name}")).to_be_visible()
 
 
 def test_new_page_is_pushed_to_the_working_set(
