@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -18,6 +18,7 @@ from inspector.access.access import require_signed_in
 from inspector.web import refusals, shell
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
+from memoryhub.models.alerts import Alert
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.access import webhooks
 from memoryhub.queries.overview import alerts as queries
@@ -190,13 +191,7 @@ def _render_page(
         "mail_host": settings.EMAIL_HOST,
         "open_alerts": [(each, silences.get(each.check_key)) for each in open_alerts],
         "flags": flags,
-        "closed": {
-            each.check_key: queries.list_closed_threads(
-                project, each, now=now, restricted=visitor.officer
-            )
-            for each in open_alerts
-            if each.check_key in flags
-        },
+        "closed": _list_closed(visitor, open_alerts, flags, now=now),
         "named": queries.list_alert_threads(project, restricted=visitor.officer),
         "history": queries.list_ended_alerts(project),
         "titles": queries.TITLES,
@@ -214,6 +209,26 @@ def _render_page(
         section="alerts",
         status=refusals.get_status(refusal),
     )
+
+
+def _list_closed(
+    visitor: Visitor, open_alerts: Iterable[Alert], flags: set[str], *, now: datetime
+) -> dict[str, tuple[list[str], int]]:
+    """List by check the threads that closed since, each under its first alert only.
+
+    With the number of those that an earlier alert names. One query for each alert.
+    """
+    found: dict[str, tuple[list[str], int]] = {}
+    named = set[str]()
+    for alert in open_alerts:
+        if alert.check_key in flags:
+            names = queries.list_closed_threads(
+                visitor.project, alert, now=now, restricted=visitor.officer
+            )
+            fresh = [name for name in names if name not in named]
+            found[alert.check_key] = fresh, len(names) - len(fresh)
+            named.update(fresh)
+    return found
 
 
 def _build_field(

@@ -91,6 +91,8 @@ def test_alert_names_the_threads_it_is_about(owner: Client, agent: Agent) -> Non
     page = owner.get(PAGE).content.decode()
     _, *gone = page.split("Closed since the alert began:")
     gone = [each.partition("</p>")[0] for each in gone]
-    assert all('href="/p/acme/threads/restless">restless</a>' in each for each in gone)
+    link = 'href="/p/acme/threads/restless">restless</a>'
+    assert [link in each for each in gone] == [True] + [False] * (len(gone) - 1)
+    assert all("1 named above" in each for each in gone[1:])
     closed = 'href="/p/acme/threads?q=status%3Aclosed%20flag%3Athrashing"'
     assert sum(closed in each for each in gone) == 1
