@@ -30,7 +30,11 @@ _FIELDS = {
     "page_levels": "shorter forms of pages",
     "request_keys": "keys of repeated requests",
     "subjects": "people (subjects)",
-    "subject_keys": "keys of people",
+    "subject_keys": "encryption keys of people",
+    "daily_uses": "daily uses (reads and writes by API key)",
+    "due_values": "due values (values with a day to be erased)",
+    "totals": "totals (counts of records by kind)",
+    "thread_terms": "thread terms (words for search)",
     "subject_restricted": "person restricted",
 }
 #: Badge class by state; any other state gets `warn`.

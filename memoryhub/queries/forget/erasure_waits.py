@@ -47,7 +47,7 @@ PLACES: Final[Mapping[str, str]] = MappingProxyType(
         "called": "names that clients gave",
         "staff": "what staff call projects and roles",
         "rows": "other rows, such as sessions",
-        "unlisted": "a table that the registry does not know",
+        "unlisted": "tables that are not MemoryHub's, if there are any",
         "hers": "its own rows",
         "database": "the database's files",
         "wal": "the database's log",
