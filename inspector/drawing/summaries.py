@@ -124,7 +124,7 @@ def _summarise_turn(body: Body) -> str:
 
 def _summarise_creation(body: Body) -> str:
     levels = [body[name] for name in _SCOPE if body.get(name)]
-    return " / ".join(levels) or "no scope"
+    return " / ".join(levels) or "no labels"
 
 
 def _summarise_fork(body: Body) -> str:
