@@ -117,10 +117,12 @@
     else hit.click();
   }
 
-  // A search of a project has its first hits some requests later.
+  // A search of a project has its first hits some requests later, and its best perhaps after weaker ones.
+  const searching = () => box()?.querySelector("#scan button[name=stop]");
+
   function openChosen(now) {
     const hit = chosen() ?? hits()[0];
-    if (!hit) return false;
+    if (!hit || (!went && searching() && hit.matches(".said") && box().querySelector("[data-awaits]"))) return false;
     open(hit, now);
     return true;
   }
@@ -140,9 +142,10 @@
       proceed();
     } else if (key === "Enter" && target.id === "q") {
       if (asked === target.value && openChosen(shiftKey)) return event.preventDefault();
-      // It is looked for anew.
-      asked = null;
       waiting = () => openChosen(shiftKey);
+      // A search that runs goes on; else it is looked for anew.
+      if (asked === target.value && searching()) return event.preventDefault();
+      asked = null;
       // Till its form listens the browser would leave the page; then it is looked for.
       if (!listening) event.preventDefault();
       else if (shiftKey) target.form?.requestSubmit();

@@ -130,6 +130,9 @@ def search_project(
         return [], scan
     began, lines, shown_in, full = time.monotonic(), list[HitLine](), 0, False
     place = _open_cursor(visitor.project, scan.cursor)
+    if place is None:
+        threads = project_search.count_threads(visitor.project.id)
+        scan = replace(scan, threads=threads)
     for found in project_search.iter_project(visitor.project.id, request, after=place):
         new = scan.add_thread(found, _seal_cursor(visitor.project, found.place))
         # A thread whose pass may show nothing more waits for the operator.
@@ -290,7 +293,7 @@ def _build_chip(standing: PageStanding, *, live: bool) -> tuple[str, str]:
 
 def _seal_cursor(project: Project, place: SearchPosition) -> str:
     return _build_listing(project).seal(
-        [place.listed_at.isoformat(), str(place.thread), *place[2:]]
+        [place.created_at.isoformat(), str(place.thread), *place[2:]]
     )
 
 

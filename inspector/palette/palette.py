@@ -100,6 +100,12 @@ class ContentMatches:
         return next((line for _, lines in self.lists for line in lines), None)
 
     @property
+    def awaits_best(self) -> bool:
+        """Tell whether a better hit than those found may still come."""
+        scan = self.scan
+        return bool(self.has_classes and scan and scan.running and not scan.phrase_hits)
+
+    @property
     def lacks_phrase(self) -> bool:
         """Tell whether hits were found, but none with the words side by side.
 
@@ -109,7 +115,7 @@ class ContentMatches:
             return False
         if self.scan is None:
             return bool(self.lines) and not self.lists[0][1]
-        if not (self.scan.ended or self.scan.later):
+        if not self.scan.ended and self.scan.closest == "phrase":
             return False
         return self.scan.total > 0 and not self.scan.phrase_hits
 

@@ -8,11 +8,18 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
 from memoryhub.queries.search.hits import Closeness
-from memoryhub.queries.search.project_search import ThreadFound
+from memoryhub.queries.search.project_search import PASSES, ThreadFound
+from memoryhub.queries.search.term_filters import Fit
 
 #: A search goes on by itself for so many milliseconds of search, and so many hits with
 #: the phrase. It shows so many hits with all words, and with some, and counts others.
 BUDGET, CLOSE, WEAKER = 10_000, 200, 40
+_CLOSEST: Mapping[Fit, Closeness] = {
+    "phrase": "phrase",
+    "unknown": "phrase",
+    "all": "words",
+    "some": "some",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +31,8 @@ class ProjectScan:
 
     #: Cursor of the next thread; empty at the beginning.
     cursor: str = ""
-    #: Threads passed, and threads with hits.
+    #: Threads to search, counted as it began; threads passed, and threads with hits.
+    threads: int = 0
     looked: int = 0
     found_in: int = 0
     #: Matches in total, and hits shown, by how close they are to the typed words.
@@ -35,7 +43,7 @@ class ProjectScan:
     #: Milliseconds searched, and how often the operator has let the search go on.
     spent: int = 0
     further: int = 0
-    #: Index of the pass: threads with the phrase, then with all words, then with some.
+    #: Index of the pass in `PASSES`.
     later: int = 0
     #: `running`: the page asks for more by itself. `ended`: no threads are left.
     running: bool = True
@@ -61,6 +69,11 @@ class ProjectScan:
         return self.phrase_hits + self.word_hits + self.partial_hits
 
     @property
+    def closest(self) -> Closeness:
+        """Return the closest hits that the threads of this pass can have."""
+        return _CLOSEST[PASSES[min(self.later, len(PASSES) - 1)]]
+
+    @property
     def next_further(self) -> int:
         """Return `further` as it is after the operator lets the search go on again."""
         return self.further + 1
@@ -69,7 +82,8 @@ class ProjectScan:
     def can_go_on(self) -> bool:
         """Tell whether the search may go on by itself."""
         # A thread of a later pass holds no text with the phrase, or with all words.
-        coming = get_args(Closeness)[self.later :]
+        classes = get_args(Closeness)
+        coming = classes[classes.index(self.closest) :]
         can_show = self.can_show("phrase") and any(map(self.can_show, coming))
         return can_show and self.spent < BUDGET * self.next_further
 

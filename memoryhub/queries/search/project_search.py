@@ -1,7 +1,9 @@
 """Search of a project, thread by thread. Never writes; slow, stoppable.
 
-Threads that hold the words of the query side by side come first, then threads that hold
-all words, then threads that hold some; newest first in each pass.
+Threads that hold the words of the query side by side come first, then threads of which
+nothing is known, then threads that hold all words, then threads that hold some; newest
+first in each pass. They go by their creation: by their last event, a thread that is
+written meanwhile would move past the search and never be searched.
 
 For operators with a purpose: the caller audits each thread's result before showing it.
 """
@@ -14,7 +16,7 @@ from datetime import datetime
 from typing import Final, NamedTuple, get_args
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from memoryhub.errors import KeyMissingError
 from memoryhub.models.subjects import Subject
@@ -35,9 +37,9 @@ PASSES: Final[tuple[Fit, ...]] = get_args(Fit)
 
 
 class SearchPosition(NamedTuple):
-    """Position of a project search: the last searched thread and its listing time."""
+    """Position of a project search: the last searched thread and its creation."""
 
-    listed_at: datetime
+    created_at: datetime
     thread: UUID
     #: Index in `PASSES`, and the indexes of the passes that have threads to come.
     pass_at: int = 0
@@ -63,7 +65,7 @@ def iter_project(
 
     A pass searches the threads of one fit. A next pass begins again at the newest
     thread, if threads of its fit were seen. `after` continues behind a thread that was
-    searched before. A thread created or moved during the search may be left out. The
+    searched before. A thread created during the search may be left out. The
     search works at most 100 threads ahead: a caller stops it by not asking for the next
     thread. Forks also show what they inherit. Three queries per 100 threads of a pass,
     and those of `search_closest` for each thread that can match. Subjects that are
@@ -85,7 +87,7 @@ def iter_project(
                     result = _search(thread, request, fit)
                 elif fit and (other := PASSES.index(fit)) > pass_at:
                     to_come.add(other)
-                here = (thread.listed_at, thread.id, pass_at, (*sorted(to_come),))
+                here = (thread.created_at, thread.id, pass_at, (*sorted(to_come),))
                 yield ThreadFound(
                     thread=thread,
                     result=result,
@@ -98,9 +100,14 @@ def iter_project(
         to_come.remove(pass_at)
 
 
+def count_threads(project: UUID) -> int:
+    """Count the threads that `iter_project` searches. One query."""
+    return _filter_searched(project).count()
+
+
 def _search(thread: Thread, request: SearchRequest, fit: Fit) -> SearchResult:
-    # Only threads of the first pass can hold the words side by side.
-    search = search_closest if fit == "phrase" else search_thread
+    # No other thread can hold the words side by side.
+    search = search_closest if fit in ("phrase", "unknown") else search_thread
     try:
         return search(thread, request)
     except KeyMissingError:
@@ -108,17 +115,21 @@ def _search(thread: Thread, request: SearchRequest, fit: Fit) -> SearchResult:
 
 
 def _iter_batches(project: UUID, last: SearchPosition | None) -> Iterator[list[Thread]]:
-    rows = threads.filter_visible(project).exclude(status=Thread.Status.ERASED)
-    rows = rows.filter(subject__state=Subject.State.ACTIVE).select_related("subject")
+    rows = _filter_searched(project).select_related("subject")
     while True:
         left = rows if last is None else rows.filter(_build_after(last))
-        batch = list(left.order_by("-listed_at", "id")[:CHUNK])
+        batch = list(left.order_by("-created_at", "id")[:CHUNK])
         yield batch
         if len(batch) < CHUNK:
             return
-        last = SearchPosition(batch[-1].listed_at, batch[-1].id)
+        last = SearchPosition(batch[-1].created_at, batch[-1].id)
+
+
+def _filter_searched(project: UUID) -> QuerySet[Thread]:
+    rows = threads.filter_visible(project).exclude(status=Thread.Status.ERASED)
+    return rows.filter(subject__state=Subject.State.ACTIVE)
 
 
 def _build_after(last: SearchPosition) -> Q:
-    same = Q(listed_at=last.listed_at, id__gt=last.thread)
-    return same | Q(listed_at__lt=last.listed_at)
+    same = Q(created_at=last.created_at, id__gt=last.thread)
+    return same | Q(created_at__lt=last.created_at)

@@ -17,9 +17,9 @@ from memoryhub.kernel.search.arrays import Numbers
 from memoryhub.kernel.search.parsing import SearchQuery
 from memoryhub.models.threads import Thread
 
-#: What a thread may hold of a query, likeliest first: its words side by side, all of
-#: them, or some.
-Fit = Literal["phrase", "all", "some"]
+#: What a thread may hold of a query, likeliest first: its words side by side, nobody
+#: knows what, all of the words, or some.
+Fit = Literal["phrase", "unknown", "all", "some"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +50,14 @@ class TermFilter:
     def find_fits(self, threads: Sequence[Thread]) -> dict[UUID, Fit | None]:
         """Find how threads fit, None for a thread that can't match.
 
-        `threads` come with their subjects. A thread that nothing is known of fits best.
+        `threads` come with their subjects. Without words to look for each fits best.
         Two queries, or none where no thread moved.
         """
-        fits: dict[UUID, Fit | None] = {each.id: "phrase" for each in threads}
-        if self.each_of:
-            found = thread_terms.read_hashes(threads)
-            fits |= {thread: self._find_fit(each) for thread, each in found.items()}
-        return fits
+        if not self.each_of:
+            return {each.id: "phrase" for each in threads}
+        fits: dict[UUID, Fit | None] = {each.id: "unknown" for each in threads}
+        found = thread_terms.read_hashes(threads)
+        return fits | {thread: self._find_fit(each) for thread, each in found.items()}
 
     def _find_fit(self, values: Numbers) -> Fit | None:
         held = [any(_has_value(values, n) for n in word) for word in self.each_of]

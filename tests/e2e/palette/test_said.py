@@ -234,6 +234,30 @@ def test_project_scan_streams_hits_until_stopped(many: None, page: Page) -> None
     expect(page.locator(".hit.said")).to_have_count(12)
 
 
+def test_enter_waits_until_the_best_match_is_known(many: None, page: Page) -> None:
+    page.keyboard.press("Control+k")
+    expect(page.locator("#q")).to_be_focused()
+    held = list[Route]()
+
+    def hold(route: Route) -> None:
+        if "cursor=&" in (route.request.post_data or ""):
+            return route.continue_()
+        return held.append(route)
+
+    page.route("**/search/said", hold)
+    page.keyboard.type("ferry noon", delay=20)
+    expect(page.locator("#scan")).to_contain_text("Enter opens the best match once")
+    expect(page.locator(".hit.said")).to_have_count(5)
+    before = page.url
+    for _ in range(2):
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(300)
+    assert (page.url, len(held)) == (before, 1)
+    held[0].continue_()
+    page.unroute("**/search/said")
+    page.wait_for_url("**/talk-11/slots?index=*")
+
+
 def test_project_scan_ends_with_its_dialog(many: None, page: Page) -> None:
     page.keyboard.press("Control+k")
     expect(page.locator("#q")).to_be_focused()

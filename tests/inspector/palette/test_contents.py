@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -362,7 +361,7 @@ def test_project_scan_goes_in_steps_from_the_newest_thread(
     first = look(viewer, "ferry", "said", **without_stop(scan_of(begun)))
     seen = threads_in(first)
     assert len(seen) == contents.FOUND_IN
-    newest = Thread.objects.filter(name__in=many).order_by("-listed_at", "id")
+    newest = Thread.objects.filter(name__in=many).order_by("-created_at", "id")
     order = list(newest.values_list("name", flat=True))
     assert seen == order[: contents.FOUND_IN]
     looked = f"searched {contents.FOUND_IN} of {len(many)} threads, newest first"
@@ -423,7 +422,6 @@ def test_project_scan_shows_an_old_phrase_before_newer_weaker_hits(
 ) -> None:
     factories.append(agent, "talk-0", "No seat is left on the slow night ferry.")
     factories.append(agent, "talk-1", "A slow ferry, late at night.")
-    Thread.objects.filter(name="talk-0").update(listed_at=clock.now() - timedelta(9))
     monkeypatch.setattr(project_scans, "WEAKER", 2)
     page = look(viewer, "slow night ferry")
     lists = page.split('<ul id="said-')[1:]
@@ -480,7 +478,7 @@ def test_project_search_hides_restricted_subjects_from_viewers(
 def test_search_cursor_of_another_project_is_refused(
     viewer: Client, many: list[str], zeta: Project
 ) -> None:
-    place = project_search.SearchPosition(Thread.objects.all()[0].listed_at, zeta.id)
+    place = project_search.SearchPosition(Thread.objects.all()[0].created_at, zeta.id)
     for cursor in ("x", contents._seal_cursor(zeta, place)):
         answer = viewer.post(f"{HERE}/said", {"q": "ferry", "cursor": cursor})
         assert answer.status_code == 400

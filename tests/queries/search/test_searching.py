@@ -370,11 +370,17 @@ def test_project_scan_begins_with_the_likeliest_threads(agent: Agent) -> None:
     found = [each.thread.name for each in scan if each.result.items]
     assert found == ["t-0", "t-2", "t-4", "t-1"]
     assert [each.looked for each in scan] == [1, 2, 3, 4, 5] * 3
+    # Without threads of a pass there is none.
+    assert len([*iter_project(agent.project, SearchRequest.parse("kite"))]) == 5
+    # Nothing is known of a fork, or of a thread that is long.
+    factories.append(agent, "t-5", "no", "a ferry")
+    fork(agent, "t-5", "t-6", factories.get_thread(agent, "t-5").head_seq)
+    scan = [*iter_project(agent.project, request)]
+    found = [each.thread.name for each in scan if each.result.items]
+    assert found == ["t-0", "t-6", "t-2", "t-5", "t-4", "t-1"]
     for at, place in enumerate(each.place for each in scan):
         rest = [*iter_project(agent.project, request, after=place)]
         assert [each.place for each in rest] == [each.place for each in scan[at + 1 :]]
-    # Without threads of a pass there is none.
-    assert len([*iter_project(agent.project, SearchRequest.parse("kite"))]) == 5
 
 
 @pytest.mark.parametrize(
