@@ -46,20 +46,26 @@ def _build_panel(scene: ThreadScene) -> Context:
     for glance in GLANCES:
         context |= glance.context(memory)
     context |= _build_log(scene) | _build_knowledge(scene)
+    stats = memory.stats
     kept = {
         "observer": ("Observations", context["log_size"]),
-        "task": ("Task", memory.task),
-        "keys": ("Keys", memory.stats.keys),
+        "task": ("Task", int(memory.task is not None)),
+        "keys": ("Keys", stats.keys),
         **{
-            screen.name: (screen.title, memory.newest[screen.name])
+            screen.name: (screen.title, stats.figures[screen.name])
             for screen in _GLANCED_SCREENS
         },
-        "checkpoints": ("Checkpoints", memory.checkpoints),
+        "checkpoints": ("Checkpoints", stats.checkpoints + stats.automatic),
     }
-    empty = {path: title for path, (title, found) in kept.items() if not found}
+    empty = {path: title for path, (title, count) in kept.items() if not count}
+    counted = [(path, *each) for path, each in kept.items() if path not in empty]
     shared = context["person_facts"] or context["blocks"] or context["items"]
-    filled = bool(shared) or len(empty) < len(kept)
-    return context | {"glances": GLANCES, "empty": empty, "filled": filled}
+    return context | {
+        "glances": GLANCES,
+        "counted": counted,
+        "empty": empty,
+        "filled": bool(shared or counted),
+    }
 
 
 def _build_log(scene: ThreadScene) -> Context:
