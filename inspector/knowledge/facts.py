@@ -203,13 +203,13 @@ def _find_value_before(each: AssertionLine, story: FactStory) -> str:
     ]
     # A correction retracts the value of the same time before it states another.
     same = [older for older in earlier if older.valid_from == each.valid_from]
-    known = [
+    counted = [
         older
         for older in earlier
         if (older.counts and older.retracted_seq is None)
         or (older.retracted_seq or 0) > each.seq
     ]
-    found = same or sorted(known, key=lambda older: (older.valid_from, older.seq))[::-1]
+    found = same or sorted(counted, key=lambda older: (older.valid_from, older.seq))[::-1]
     return "" if not found or found[0].value == each.value else found[0].value
 
 
@@ -222,7 +222,7 @@ def _find_restoring(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementCounts:
-    """How many assertions a fact rests on."""
+    """Numbers of assertions that a fact rests on."""
 
     #: Those that begin within the fact, and the different begins that they state.
     own: int

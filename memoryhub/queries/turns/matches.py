@@ -145,12 +145,12 @@ def has_same_form(message: Message, question: str) -> bool:
 
     It begins with the same word, and ends with the same two words.
     """
-    asked, said = (
+    first, second = (
         text.casefold().split() for text in (question, render_parts(message))
     )
-    return min(len(asked), len(said)) > len(_FORM) and [asked[n] for n in _FORM] == [
-        said[n] for n in _FORM
-    ]
+    if min(len(first), len(second)) <= len(_FORM):
+        return False
+    return all(first[place] == second[place] for place in _FORM)
 
 
 def build_query(question: str) -> SearchQuery:

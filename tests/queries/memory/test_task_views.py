@@ -32,6 +32,6 @@ def test_histories_read_only_events_that_may_change_them(agent: Agent) -> None:
     assert sum("event_keys_or_task" in plan for plan in plans) == 2
 
 
-def test_the_index_holds_every_type_of_the_histories() -> None:
+def test_index_holds_every_type_of_the_histories() -> None:
     sought = {*key_views.TYPES, *task_views.TYPES}
     assert sought == {*ChangesKeysOrTask.types}
