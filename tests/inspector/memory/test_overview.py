@@ -74,6 +74,9 @@ def test_task_page_shows_the_task_and_its_history(
     assert "40 %" in as_of
     assert "55 %" not in as_of
     assert "No task as of this event" in text_of(viewer, f"{T}/task?at_seq=3")
+    Thread.objects.filter(name="desk").update(status="closed")
+    assert "was running when the thread closed" in text_of(viewer, f"{T}/task")
+    Thread.objects.filter(name="desk").update(status="open")
     act(agent, ClearTask(), "desk")
     assert "The task was cleared" in text_of(viewer, f"{T}/task")
     assert "task.cleared" in text_of(viewer, f"{T}/task")
