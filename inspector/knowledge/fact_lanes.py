@@ -197,7 +197,7 @@ def _draw_fact(
     kind = "fact now" if line.is_valid_at(at) else "fact"
     if line.id in lane.late:
         kind += " late"
-    more = f", {line.confirmations} confirmations" if line.confirmations > 1 else ""
+    more = f", stated {line.confirmations} times" if line.confirmations > 1 else ""
     title, name = line.value + more, f"{line.id}-{lane.first + number}"
     return _draw_bar(axis, line, y=y, kind=kind, title=title, name=name)
 
