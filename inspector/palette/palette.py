@@ -101,9 +101,8 @@ class ContentMatches:
 
     @property
     def awaits_best(self) -> bool:
-        """Tell whether a better hit than those found may still come."""
-        scan = self.scan
-        return bool(self.has_classes and scan and scan.running and not scan.phrase_hits)
+        """Tell whether closer hits than those found may still come."""
+        return bool(self.has_classes and self.scan and self.scan.awaits_closer)
 
     @property
     def lacks_phrase(self) -> bool:

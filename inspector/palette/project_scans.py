@@ -74,6 +74,13 @@ class ProjectScan:
         return _CLOSEST[PASSES[min(self.later, len(PASSES) - 1)]]
 
     @property
+    def awaits_closer(self) -> bool:
+        """Tell whether closer hits than those shown may still come by themselves."""
+        classes = get_args(Closeness)
+        shown = (self.phrase_hits, self.word_hits, self.partial_hits)
+        return self.running and not any(shown[: classes.index(self.closest) + 1])
+
+    @property
     def next_further(self) -> int:
         """Return `further` as it is after the operator lets the search go on again."""
         return self.further + 1

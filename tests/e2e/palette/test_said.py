@@ -234,7 +234,15 @@ def test_project_scan_streams_hits_until_stopped(many: None, page: Page) -> None
     expect(page.locator(".hit.said")).to_have_count(12)
 
 
-def test_enter_waits_until_the_best_match_is_known(many: None, page: Page) -> None:
+@pytest.fixture
+def apart(agent: Agent) -> None:
+    factories.append(agent, "best", "The ferry leaves noon to others.")
+    for n in range(6):
+        # Each two words stand side by side, so that the thread may hold all three.
+        factories.append(agent, f"talk-{n}", "The ferry leaves, and leaves noon.")
+
+
+def test_enter_waits_until_the_best_match_is_known(apart: None, page: Page) -> None:
     page.keyboard.press("Control+k")
     expect(page.locator("#q")).to_be_focused()
     held = list[Route]()
@@ -245,9 +253,9 @@ def test_enter_waits_until_the_best_match_is_known(many: None, page: Page) -> No
         return held.append(route)
 
     page.route("**/search/said", hold)
-    page.keyboard.type("ferry noon", delay=20)
-    expect(page.locator("#scan")).to_contain_text("Enter opens the best match once")
+    page.keyboard.type("ferry leaves noon", delay=20)
     expect(page.locator(".hit.said")).not_to_have_count(0)
+    expect(page.locator("#scan")).to_contain_text("Enter opens the best match once")
     before = page.url
     for _ in range(2):
         page.keyboard.press("Enter")
@@ -255,7 +263,7 @@ def test_enter_waits_until_the_best_match_is_known(many: None, page: Page) -> No
     assert (page.url, len(held)) == (before, 1)
     held[0].continue_()
     page.unroute("**/search/said")
-    page.wait_for_url("**/talk-11/slots?index=*")
+    page.wait_for_url("**/best/slots?index=*")
 
 
 def test_project_scan_ends_with_its_dialog(many: None, page: Page) -> None:
