@@ -209,7 +209,9 @@ def _find_value_before(each: AssertionLine, story: FactStory) -> str:
         if (older.counts and older.retracted_seq is None)
         or (older.retracted_seq or 0) > each.seq
     ]
-    found = same or sorted(counted, key=lambda older: (older.valid_from, older.seq))[::-1]
+    found = (
+        same or sorted(counted, key=lambda older: (older.valid_from, older.seq))[::-1]
+    )
     return "" if not found or found[0].value == each.value else found[0].value
 
 

@@ -220,9 +220,7 @@ def test_palette_finds_a_person_by_the_line_of_memory(
     assert links(search(browser("officer"), "bea"))[0] == person
 
 
-def test_palette_search_of_names_is_not_audited(
-    viewer: Client, agent: Agent
-) -> None:
+def test_palette_search_of_names_is_not_audited(viewer: Client, agent: Agent) -> None:
     # No number up to 31: that is the date of any message on some day.
     for _ in range(32):
         factories.append(agent, "harbour", "no words")
