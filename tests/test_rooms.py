@@ -100,11 +100,12 @@ def test_no_template_is_wider_than_its_cap() -> None:
     assert wide(templates()) == {}
 
 
-def test_template_comments_end_on_their_line() -> None:
-    """A `{#` that goes on in the next line is shown to people as text."""
+@pytest.mark.parametrize(("begin", "end"), [("{#", "#}"), ("{%", "%}")])
+def test_template_tags_end_on_their_line(begin: str, end: str) -> None:
+    """A tag or comment that goes on in the next line is shown to people as text."""
     for path in templates():
         for line in path.read_text(encoding="utf-8").splitlines():
-            assert line.count("{#") == line.count("#}"), short(path)
+            assert line.count(begin) == line.count(end), short(path)
 
 
 def wide(paths: list[Path]) -> dict[str, int]:
