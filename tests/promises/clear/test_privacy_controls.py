@@ -60,7 +60,7 @@ CHAINS_PLAIN_TEXT = (
 SHARES_NO_LOCK = (
     Fault(
         "memoryhub/journal/rows/statements.py",
-        """+ (" FOR SHARE OF s" if _is_postgres() else ""),""",
+        """+ (" FOR SHARE OF s" if is_postgres() else ""),""",
         """+ "",""",
     ),
     # Between what a writer reads of her and its commit, of a thread that is new.
