@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import eq
 from typing import Literal
 
 from memoryhub.journal import texts
@@ -35,8 +37,8 @@ BEST = 10
 READ = 20_000
 #: One sentence that asks; possessive, since a text may have millions of characters.
 _ASKING = re.compile(r"(?:[^.!?\n]|[.!?](?=\S))*+\?")
-#: Places of the words that two questions of the same form share.
-_FORM = (0, -2, -1)
+#: Fewest words of which a question's form can be told.
+_FORM = 4
 MatchStanding = Literal["in", "shortened", "out"]
 
 
@@ -143,14 +145,20 @@ def has_no_answer(message: Message, query: SearchQuery) -> bool:
 def has_same_form(message: Message, question: str) -> bool:
     """Tell whether a message asks for the same as a question, of another thing. Pure.
 
-    It begins with the same word, and ends with the same two words.
+    Both begin and end alike, for two thirds of the shorter text's words or more.
     """
-    first, second = (
-        text.casefold().split() for text in (question, render_parts(message))
+    shorter, longer = sorted(
+        (text[:READ].casefold().split() for text in (question, render_parts(message))),
+        key=len,
     )
-    if min(len(first), len(second)) <= len(_FORM):
-        return False
-    return all(first[place] == second[place] for place in _FORM)
+    alike = _count_alike(shorter, longer) + _count_alike(shorter[::-1], longer[::-1])
+    return len(shorter) >= _FORM and 3 * alike >= 2 * len(shorter)
+
+
+def _count_alike(first: list[str], second: list[str]) -> int:
+    """Count the words up to the first that differs."""
+    same = map(eq, first, second)
+    return sum(takewhile(bool, same))
 
 
 def build_query(question: str) -> SearchQuery:

@@ -30,7 +30,7 @@ def test_group_title_names_its_least_and_its_last_turn() -> None:
     assert [group.title for group in groups] == ["Turns 26 to 37", "Newest"]
 
 
-def test_without_closed_groups_only_open_groups_have_tiles() -> None:
+def test_group_cells_draws_only_open_groups_when_closed_is_false() -> None:
     cells = [build_cell(n, n // 10) for n in range(80)]
     drawn = tiles.group_cells(cells, since=0, opened="h_0000", closed=False)
     shown = [bool(group.tiles) for group in drawn]

@@ -41,10 +41,12 @@ def test_message_has_no_answer_when_it_only_asks_or_repeats(
     assert has_no_answer(read(content, role=role), query) == expected
 
 
-def test_question_of_same_form_shares_first_and_last_words() -> None:
+def test_question_of_same_form_begins_and_ends_alike() -> None:
     asked = "Compare neap tides with what you found before."
     same = read("Compare silt with what you found before.", role="user")
     other = read("Compare them: neap tides were lower before.", role="user")
     assert has_same_form(same, asked)
     assert not has_same_form(other, asked)
+    thanks = read("My door is 5 Dock Row, thank you very much", role="user")
+    assert not has_same_form(thanks, "My bike is late, thank you very much")
     assert not has_same_form(read("Yes", role="user"), "Yes")
